@@ -1,0 +1,189 @@
+/// An IPv4 or IPv6 address with its UDP port; IPv6 link-local addresses carry the interface index as scope.
+///
+/// Pure: parsing and printing of numeric forms only, never a name look-up.
+public struct SocketAddress: Hashable, Comparable, Sendable, CustomStringConvertible {
+    public enum Family: UInt8, Sendable, Hashable {
+        case ipv4 = 4
+        case ipv6 = 6
+    }
+
+    public let family: Family
+    /// 4 or 16 bytes in network order; IPv4 uses the first four.
+    let storage: Bytes16
+    public let port: UInt16
+    /// Interface index of a link-local IPv6 address, else zero. Meaningful on this machine only.
+    public let scope: UInt32
+
+    /// `nil` unless the byte count fits the family.
+    public init?(family: Family, address: some Collection<UInt8>, port: UInt16, scope: UInt32 = 0) {
+        guard address.count == (family == .ipv4 ? 4 : 16) else { return nil }
+        let padded = Array(address) + [UInt8](repeating: 0, count: 16 - address.count)
+        guard let storage = Bytes16(padded) else { return nil }
+        self.family = family
+        self.storage = storage
+        self.port = port
+        self.scope = family == .ipv6 ? scope : 0
+    }
+
+    public static func ipv4(_ a: UInt8, _ b: UInt8, _ c: UInt8, _ d: UInt8, port: UInt16) -> SocketAddress {
+        let word = UInt64(a) << 56 | UInt64(b) << 48 | UInt64(c) << 40 | UInt64(d) << 32
+        return SocketAddress(family: .ipv4, storage: Bytes16(high: word, low: 0), port: port, scope: 0)
+    }
+
+    public static func loopback(port: UInt16) -> SocketAddress { .ipv4(127, 0, 0, 1, port: port) }
+
+    private init(family: Family, storage: Bytes16, port: UInt16, scope: UInt32) {
+        self.family = family
+        self.storage = storage
+        self.port = port
+        self.scope = scope
+    }
+
+    /// 4 or 16 bytes in network order.
+    public var addressBytes: [UInt8] { family == .ipv4 ? Array(storage.bytes.prefix(4)) : storage.bytes }
+
+    public func with(port: UInt16) -> SocketAddress {
+        SocketAddress(family: family, storage: storage, port: port, scope: scope)
+    }
+
+    public func with(scope: UInt32) -> SocketAddress {
+        SocketAddress(family: family, storage: storage, port: port, scope: family == .ipv6 ? scope : 0)
+    }
+
+    public var isLoopback: Bool {
+        family == .ipv4 ? storage.high >> 56 == 127 : storage.high == 0 && storage.low == 1
+    }
+
+    /// 0.0.0.0 or ::, which is never advertised and never dialled.
+    public var isUnspecified: Bool { storage == .zero }
+
+    public var isLinkLocal: Bool {
+        family == .ipv4 ? storage.high >> 48 == 0xa9fe : storage.high >> 54 == 0x3fa
+    }
+
+    public var isMulticast: Bool {
+        family == .ipv4 ? storage.high >> 60 == 0xe : storage.high >> 56 == 0xff
+    }
+
+    /// An address that can be one peer's own: not unspecified, not multicast, not broadcast, port not zero.
+    public var isDialable: Bool {
+        port != 0 && !isUnspecified && !isMulticast && !(family == .ipv4 && storage.high >> 32 == 0xffff_ffff)
+    }
+
+    /// The network an address belongs to, for rate limits: /24 of IPv4, /56 of IPv6.
+    public var networkPrefix: UInt64 {
+        family == .ipv4 ? storage.high >> 40 | 1 << 63 : storage.high >> 8
+    }
+
+    public static func < (left: SocketAddress, right: SocketAddress) -> Bool {
+        (left.family.rawValue, left.storage, left.port, left.scope)
+            < (right.family.rawValue, right.storage, right.port, right.scope)
+    }
+
+    public var description: String {
+        family == .ipv4 ? "\(hostDescription):\(port)" : "[\(hostDescription)]:\(port)"
+    }
+
+    /// The address without its port, IPv6 in the shortest canonical form (RFC 5952).
+    public var hostDescription: String {
+        guard family == .ipv6 else { return addressBytes.map(String.init).joined(separator: ".") }
+        let text = IPv6Text.format(storage.bytes)
+        return scope == 0 ? text : "\(text)%\(scope)"
+    }
+
+    /// Reads `192.0.2.1:47800` or `[2001:db8::1]:47800`; without a port, `defaultPort`. `nil` for names and nonsense.
+    public init?(_ text: some StringProtocol, defaultPort: UInt16 = 0) {
+        var host = String(text)
+        var port = defaultPort
+        if host.hasPrefix("[") {
+            guard let close = host.firstIndex(of: "]") else { return nil }
+            let rest = host[host.index(after: close)...]
+            if !rest.isEmpty {
+                guard rest.first == ":", let parsed = UInt16(rest.dropFirst()) else { return nil }
+                port = parsed
+            }
+            host = String(host[host.index(after: host.startIndex)..<close])
+        } else if host.filter({ $0 == ":" }).count == 1, let colon = host.firstIndex(of: ":") {
+            guard let parsed = UInt16(host[host.index(after: colon)...]) else { return nil }
+            port = parsed
+            host = String(host[..<colon])
+        }
+        self.init(host: host, port: port)
+    }
+
+    private init?(host: String, port: UInt16) {
+        if host.contains(":") {
+            let parts = host.split(separator: "%", maxSplits: 1, omittingEmptySubsequences: false)
+            let scope = parts.count == 2 ? UInt32(parts[1]) : 0
+            guard let scope, let bytes = IPv6Text.parse(parts[0]) else { return nil }
+            self.init(family: .ipv6, address: bytes, port: port, scope: scope)
+        } else {
+            let parts = host.split(separator: ".", omittingEmptySubsequences: false)
+            let bytes = parts.compactMap { part in part.count <= 3 ? UInt8(part) : nil }
+            guard parts.count == 4, bytes.count == 4 else { return nil }
+            self.init(family: .ipv4, address: bytes, port: port)
+        }
+    }
+}
+
+/// Numeric IPv6 text, without the C library so that it works the same in every target.
+enum IPv6Text {
+    static func format(_ bytes: [UInt8]) -> String {
+        let groups = stride(from: 0, to: 16, by: 2).map { UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]) }
+        var best = 0..<0
+        var start = 0
+        while start < 8 {
+            var end = start
+            while end < 8, groups[end] == 0 { end += 1 }
+            if end - start > best.count, end - start >= 2 { best = start..<end }
+            start = max(end, start + 1)
+        }
+        let hexadecimal = { (range: Range<Int>) in groups[range].map { String($0, radix: 16) }.joined(separator: ":") }
+        guard !best.isEmpty else { return hexadecimal(0..<8) }
+        return hexadecimal(0..<best.lowerBound) + "::" + hexadecimal(best.upperBound..<8)
+    }
+
+    static func parse(_ text: some StringProtocol) -> [UInt8]? {
+        let characters = String(text)
+        let parts: [String]
+        if let gap = characters.firstGap {
+            parts = [gap.before, gap.after]
+        } else {
+            parts = [characters]
+        }
+        let groups = parts.map { $0.isEmpty ? [] : parseGroups($0) }
+        guard let head = groups.first ?? nil else { return nil }
+        if groups.count == 1 { return head.count == 8 ? bytes(head) : nil }
+        guard let tail = groups[1], head.count + tail.count <= 7 else { return nil }
+        return bytes(head + [UInt16](repeating: 0, count: 8 - head.count - tail.count) + tail)
+    }
+
+    private static func parseGroups(_ text: String) -> [UInt16]? {
+        var output: [UInt16] = []
+        for part in text.split(separator: ":", omittingEmptySubsequences: false) {
+            guard (1...4).contains(part.count), part.allSatisfy(\.isHexDigit), let value = UInt16(part, radix: 16) else {
+                return nil
+            }
+            output.append(value)
+        }
+        return output
+    }
+
+    private static func bytes(_ groups: [UInt16]) -> [UInt8] {
+        groups.flatMap { [UInt8($0 >> 8), UInt8($0 & 0xff)] }
+    }
+}
+
+extension String {
+    /// What stands before and after the first "::".
+    fileprivate var firstGap: (before: String, after: String)? {
+        var previous: String.Index?
+        for index in indices {
+            if self[index] == ":", let earlier = previous, self[earlier] == ":" {
+                return (String(self[..<earlier]), String(self[self.index(after: index)...]))
+            }
+            previous = index
+        }
+        return nil
+    }
+}

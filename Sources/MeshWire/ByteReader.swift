@@ -1,0 +1,105 @@
+import MeshBase
+
+/// Reading integers and fields from untrusted bytes: every read is bounds-checked once, moves `position`, and throws
+/// instead of trapping. All integers are little-endian. Nothing is allocated beyond the bytes that are really there.
+///
+/// An extension of `Span` with a position, and not a reader type: a type that stores a span needs lifetime
+/// dependencies, which are still experimental in Swift 6.3.
+extension Span where Element == UInt8 {
+    /// Bytes not yet read.
+    @inlinable
+    public func remaining(_ position: Int) -> Int { count - position }
+
+    @inlinable
+    public func readUInt8(_ position: inout Int) throws(WireError) -> UInt8 {
+        guard position < count else { throw .truncated }
+        defer { position += 1 }
+        return self[position]
+    }
+
+    @inlinable
+    public func readUInt16(_ position: inout Int) throws(WireError) -> UInt16 {
+        UInt16(truncatingIfNeeded: try readInteger(&position, byteCount: 2))
+    }
+
+    @inlinable
+    public func readUInt32(_ position: inout Int) throws(WireError) -> UInt32 {
+        UInt32(truncatingIfNeeded: try readInteger(&position, byteCount: 4))
+    }
+
+    @inlinable
+    public func readUInt64(_ position: inout Int) throws(WireError) -> UInt64 {
+        try readInteger(&position, byteCount: 8)
+    }
+
+    @inlinable
+    public func readInt64(_ position: inout Int) throws(WireError) -> Int64 {
+        Int64(bitPattern: try readInteger(&position, byteCount: 8))
+    }
+
+    @inlinable
+    func readInteger(_ position: inout Int, byteCount: Int) throws(WireError) -> UInt64 {
+        guard count - position >= byteCount else { throw .truncated }
+        var value: UInt64 = 0
+        for offset in 0..<byteCount { value |= UInt64(self[position + offset]) << UInt64(8 * offset) }
+        position += byteCount
+        return value
+    }
+
+    /// The next `byteCount` bytes as an array. `byteCount` may come from the network: it is checked against what is
+    /// really there before anything is allocated.
+    public func readBytes(_ position: inout Int, count byteCount: Int) throws(WireError) -> [UInt8] {
+        guard byteCount >= 0, count - position >= byteCount else { throw .truncated }
+        let slice = extracting(position..<(position + byteCount))
+        position += byteCount
+        return [UInt8](copying: slice)
+    }
+
+    public func readBytes16(_ position: inout Int) throws(WireError) -> Bytes16 {
+        guard let value = Bytes16(try readBytes(&position, count: 16)) else { throw .truncated }
+        return value
+    }
+
+    public func readBytes32(_ position: inout Int) throws(WireError) -> Bytes32 {
+        guard let value = Bytes32(try readBytes(&position, count: 32)) else { throw .truncated }
+        return value
+    }
+
+    /// `u16 length | bytes`, refused beyond `maximum` bytes.
+    public func readSizedBytes(_ position: inout Int, maximum: Int) throws(WireError) -> [UInt8] {
+        let length = Int(try readUInt16(&position))
+        guard length <= maximum else { throw .limitExceeded }
+        return try readBytes(&position, count: length)
+    }
+
+    /// `u16 length | UTF-8`, refused beyond `maximum` bytes or when not valid UTF-8.
+    public func readText(_ position: inout Int, maximum: Int) throws(WireError) -> String {
+        let bytes = try readSizedBytes(&position, maximum: maximum)
+        guard let text = String(validating: bytes, as: UTF8.self) else { throw .invalidText }
+        return text
+    }
+
+    /// An address: `family u8 (4 or 6) | 4 or 16 bytes | port u16`.
+    public func readAddress(_ position: inout Int) throws(WireError) -> SocketAddress {
+        guard let family = SocketAddress.Family(rawValue: try readUInt8(&position)) else { throw .invalidValue }
+        let bytes = try readBytes(&position, count: family == .ipv4 ? 4 : 16)
+        let port = try readUInt16(&position)
+        guard let address = SocketAddress(family: family, address: bytes, port: port) else { throw .invalidValue }
+        return address
+    }
+
+    /// Throws unless every byte was read.
+    public func expectEnd(_ position: Int) throws(WireError) {
+        guard position == count else { throw .trailingBytes }
+    }
+}
+
+extension Array where Element == UInt8 {
+    /// A copy of a span's bytes.
+    public init(copying span: Span<UInt8>) {
+        unsafe self.init(unsafeUninitializedCapacity: span.count) { buffer, initializedCount in
+            for index in 0..<span.count { unsafe buffer.initializeElement(at: index, to: span[index]) }
+            initializedCount = span.count
+        }
+    }
+}

@@ -1,0 +1,179 @@
+import MeshBase
+
+/// What a signed record says. Part of the signed bytes.
+public enum RecordKind: UInt8, Sendable, Hashable, CaseIterable {
+    /// Founds a mesh; its id is the mesh's name.
+    case genesis = 1
+    /// A member lets a newcomer in.
+    case admit = 2
+    /// A ticket's join secret, told to every member so that any of them can admit with it.
+    case invite = 3
+    /// A ticket is worth nothing from now on.
+    case revoke = 4
+    /// An attachment exists.
+    case attachmentAdded = 16
+    /// An attachment is gone, for everyone.
+    case attachmentRemoved = 17
+}
+
+/// Body of GENESIS: `version u8 = 1 | nonce 32 | journal key 32 | label text`.
+public struct GenesisBody: WireMessage {
+    /// Random, so that two meshes founded with one label differ.
+    public var nonce: Bytes32
+    /// Key of the attachments' hash trees: strangers cannot test for a known file. Never changes.
+    public var journalKey: Bytes32
+    /// Shown to people; at most `WireLimits.maximumNameBytes` bytes. Never a secret and never an identity.
+    public var label: String
+
+    public init(nonce: Bytes32, journalKey: Bytes32, label: String) {
+        self.nonce = nonce
+        self.journalKey = journalKey
+        self.label = label
+    }
+
+    public func encode(into writer: inout ByteWriter) {
+        writer.write(UInt8(1))
+        writer.write(nonce)
+        writer.write(journalKey)
+        writer.write(text: label)
+    }
+
+    public init(decoding bytes: Span<UInt8>) throws(WireError) {
+        var position = 0
+        guard try bytes.readUInt8(&position) == 1 else { throw .unsupportedVersion }
+        nonce = try bytes.readBytes32(&position)
+        journalKey = try bytes.readBytes32(&position)
+        label = try bytes.readText(&position, maximum: WireLimits.maximumNameBytes)
+        try bytes.expectEnd(position)
+    }
+}
+
+/// Body of ADMIT: `version u8 = 1 | subject 32 | secret id 16 | name text`.
+public struct AdmitBody: WireMessage {
+    /// The newcomer's public key.
+    public var subject: PeerID
+    /// The join secret it proved.
+    public var secretID: SecretID
+    /// The name it gave itself when it was admitted.
+    public var name: String
+
+    public init(subject: PeerID, secretID: SecretID, name: String) {
+        self.subject = subject
+        self.secretID = secretID
+        self.name = name
+    }
+
+    public func encode(into writer: inout ByteWriter) {
+        writer.write(UInt8(1))
+        writer.write(subject.value)
+        writer.write(secretID.value)
+        writer.write(text: name)
+    }
+
+    public init(decoding bytes: Span<UInt8>) throws(WireError) {
+        var position = 0
+        guard try bytes.readUInt8(&position) == 1 else { throw .unsupportedVersion }
+        subject = PeerID(try bytes.readBytes32(&position))
+        secretID = SecretID(try bytes.readBytes16(&position))
+        name = try bytes.readText(&position, maximum: WireLimits.maximumNameBytes)
+        try bytes.expectEnd(position)
+    }
+}
+
+/// Body of INVITE: `version u8 = 1 | join secret 32 | not after u64 (seconds since 1970, 0 = never; advice only)`.
+public struct InviteBody: WireMessage {
+    public var joinSecret: Bytes32
+    public var notAfterSeconds: UInt64
+
+    public init(joinSecret: Bytes32, notAfterSeconds: UInt64) {
+        self.joinSecret = joinSecret
+        self.notAfterSeconds = notAfterSeconds
+    }
+
+    public func encode(into writer: inout ByteWriter) {
+        writer.write(UInt8(1))
+        writer.write(joinSecret)
+        writer.write(notAfterSeconds)
+    }
+
+    public init(decoding bytes: Span<UInt8>) throws(WireError) {
+        var position = 0
+        guard try bytes.readUInt8(&position) == 1 else { throw .unsupportedVersion }
+        joinSecret = try bytes.readBytes32(&position)
+        notAfterSeconds = try bytes.readUInt64(&position)
+        try bytes.expectEnd(position)
+    }
+}
+
+/// Body of REVOKE: `version u8 = 1 | secret id 16`.
+public struct RevokeBody: WireMessage {
+    public var secretID: SecretID
+
+    public init(secretID: SecretID) { self.secretID = secretID }
+
+    public func encode(into writer: inout ByteWriter) {
+        writer.write(UInt8(1))
+        writer.write(secretID.value)
+    }
+
+    public init(decoding bytes: Span<UInt8>) throws(WireError) {
+        var position = 0
+        guard try bytes.readUInt8(&position) == 1 else { throw .unsupportedVersion }
+        secretID = SecretID(try bytes.readBytes16(&position))
+        try bytes.expectEnd(position)
+    }
+}
+
+/// Body of ATTACHMENT_ADDED: `version u8 = 1 | content 32 | byte count u64 | name text | note text`.
+public struct AttachmentAddedBody: WireMessage {
+    public var content: ContentID
+    public var byteCount: UInt64
+    /// A label, never a path: any UTF-8, shown escaped, made safe when written to a file system.
+    public var name: String
+    public var note: String
+
+    public init(content: ContentID, byteCount: UInt64, name: String, note: String) {
+        self.content = content
+        self.byteCount = byteCount
+        self.name = name
+        self.note = note
+    }
+
+    public func encode(into writer: inout ByteWriter) {
+        writer.write(UInt8(1))
+        writer.write(content.value)
+        writer.write(byteCount)
+        writer.write(text: name)
+        writer.write(text: note)
+    }
+
+    public init(decoding bytes: Span<UInt8>) throws(WireError) {
+        var position = 0
+        guard try bytes.readUInt8(&position) == 1 else { throw .unsupportedVersion }
+        content = ContentID(try bytes.readBytes32(&position))
+        byteCount = try bytes.readUInt64(&position)
+        name = try bytes.readText(&position, maximum: WireLimits.maximumAttachmentNameBytes)
+        note = try bytes.readText(&position, maximum: WireLimits.maximumNoteBytes)
+        try bytes.expectEnd(position)
+    }
+}
+
+/// Body of ATTACHMENT_REMOVED: `version u8 = 1 | record 32`.
+public struct AttachmentRemovedBody: WireMessage {
+    /// The ATTACHMENT_ADDED record that is undone.
+    public var attachment: RecordID
+
+    public init(attachment: RecordID) { self.attachment = attachment }
+
+    public func encode(into writer: inout ByteWriter) {
+        writer.write(UInt8(1))
+        writer.write(attachment.value)
+    }
+
+    public init(decoding bytes: Span<UInt8>) throws(WireError) {
+        var position = 0
+        guard try bytes.readUInt8(&position) == 1 else { throw .unsupportedVersion }
+        attachment = RecordID(try bytes.readBytes32(&position))
+        try bytes.expectEnd(position)
+    }
+}
