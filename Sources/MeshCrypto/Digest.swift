@@ -4,28 +4,27 @@ import MeshBase
 public enum Digest {
     /// BLAKE2b-256. Cost: about 0.2 µs for 64 bytes, 1.3 ns a byte for long inputs.
     public static func hash32(_ bytes: Span<UInt8>) -> Bytes32 {
-        Bytes32(Sodium.genericHash(bytes, key: [UInt8]().span, byteCount: 32)) ?? .zero
+        Sodium.genericHash32(bytes, key: Span())
     }
 
     public static func hash32(_ bytes: [UInt8]) -> Bytes32 { hash32(bytes.span) }
 
     /// BLAKE2b-128.
     public static func hash16(_ bytes: Span<UInt8>) -> Bytes16 {
-        Bytes16(Sodium.genericHash(bytes, key: [UInt8]().span, byteCount: 16)) ?? .zero
+        Sodium.genericHash16(bytes, key: Span())
     }
 
     public static func hash16(_ bytes: [UInt8]) -> Bytes16 { hash16(bytes.span) }
 
     /// Keyed BLAKE2b-128: the handshake's MACs.
     public static func mac16(_ bytes: Span<UInt8>, key: SecretBytes) -> Bytes16 {
-        key.withBytes { key in Bytes16(Sodium.genericHash(bytes, key: key, byteCount: 16)) ?? .zero }
+        key.withBytes { key in Sodium.genericHash16(bytes, key: key) }
     }
 
     /// Whether `mac` is the keyed BLAKE2b-128 of `bytes`, compared in constant time.
     public static func verify(mac: Span<UInt8>, of bytes: Span<UInt8>, key: SecretBytes) -> Bool {
         key.withBytes { key in
-            let expected = Sodium.genericHash(bytes, key: key, byteCount: 16)
-            return Sodium.equal(expected.span, mac)
+            Sodium.verifyHash16(mac, of: bytes, key: key)
         }
     }
 }
@@ -38,12 +37,12 @@ public final class StreamingDigest {
         if let key {
             state = key.withBytes { key in Sodium.HashState(key: key, byteCount: 32) }
         } else {
-            state = Sodium.HashState(key: [UInt8]().span, byteCount: 32)
+            state = Sodium.HashState(key: Span(), byteCount: 32)
         }
     }
 
     public func update(_ bytes: Span<UInt8>) { state.update(bytes) }
 
     /// Ends the digest; call once.
-    public func finalize() -> Bytes32 { Bytes32(state.finalize()) ?? .zero }
+    public func finalize() -> Bytes32 { state.finalize32() }
 }

@@ -21,7 +21,10 @@ import MeshBase
     /// Copies `bytes`. The caller wipes its own copy where that matters.
     public convenience init(copying bytes: Span<UInt8>) {
         unsafe self.init(count: bytes.count) { pointer in
-            for index in 0..<bytes.count { unsafe pointer[index] = bytes[index] }
+            unsafe bytes.withUnsafeBufferPointer { source in
+                guard let base = source.baseAddress else { return }
+                unsafe pointer.update(from: base, count: source.count)
+            }
         }
     }
 
@@ -45,6 +48,11 @@ import MeshBase
     /// A plain copy, for the one place that must write a secret down (the 0600 store, a ticket, a sealed message).
     public func revealed() -> [UInt8] {
         unsafe Array(UnsafeBufferPointer(start: pointer, count: count))
+    }
+
+    /// The first `byteCount` bytes, at most all of them, as a secret of its own.
+    func prefix(_ byteCount: Int) -> SecretBytes {
+        withBytes { SecretBytes(copying: $0.extracting(first: byteCount)) }
     }
 
     /// Equality in constant time.

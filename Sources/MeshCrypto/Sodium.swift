@@ -46,6 +46,79 @@ enum Sodium {
         return output
     }
 
+    /// BLAKE2b-256 of `input`, keyed when `key` is not empty. Allocates nothing.
+    static func genericHash32(_ input: Span<UInt8>, key: Span<UInt8>) -> Bytes32 {
+        var output = InlineArray<32, UInt8>(repeating: 0)
+        var outputSpan = output.mutableSpan
+        genericHash(input, key: key, into: &outputSpan)
+        return Bytes32(output.span) ?? .zero
+    }
+
+    /// BLAKE2b-128 of `input`, keyed when `key` is not empty. Allocates nothing.
+    static func genericHash16(_ input: Span<UInt8>, key: Span<UInt8>) -> Bytes16 {
+        var output = InlineArray<16, UInt8>(repeating: 0)
+        var outputSpan = output.mutableSpan
+        genericHash(input, key: key, into: &outputSpan)
+        return Bytes16(output.span) ?? .zero
+    }
+
+    /// Whether `mac` is the keyed BLAKE2b-128 of `input`, in constant time.
+    static func verifyHash16(_ mac: Span<UInt8>, of input: Span<UInt8>, key: Span<UInt8>) -> Bool {
+        var output = InlineArray<16, UInt8>(repeating: 0)
+        var outputSpan = output.mutableSpan
+        genericHash(input, key: key, into: &outputSpan)
+        return equal(output.span, mac)
+    }
+
+    private static func genericHash(_ input: Span<UInt8>, key: Span<UInt8>, into output: inout MutableSpan<UInt8>) {
+        requireReady()
+        precondition(key.isEmpty || (16...64).contains(key.count), "a BLAKE2b key has 16 to 64 bytes")
+        let result = unsafe input.withUnsafeBufferPointer { input in
+            unsafe key.withUnsafeBufferPointer { key in
+                unsafe output.withUnsafeMutableBufferPointer { output in
+                    unsafe crypto_generichash(
+                        output.baseAddress!, output.count, input.baseAddress, UInt64(input.count), key.baseAddress,
+                        key.count)
+                }
+            }
+        }
+        precondition(result == 0, "crypto_generichash refused checked arguments")
+    }
+
+    /// BLAKE2b-256 of three pieces one after the other under a 32-byte key. Allocates nothing: the state is on the stack.
+    static func keyedHash32(
+        key: Bytes32, _ first: Span<UInt8>, _ second: Span<UInt8>, _ third: Span<UInt8>
+    ) -> Bytes32 {
+        requireReady()
+        var output = InlineArray<32, UInt8>(repeating: 0)
+        var outputSpan = output.mutableSpan
+        unsafe withUnsafeTemporaryAllocation(byteCount: hashStateByteCount, alignment: 64) { memory in
+            guard let state = memory.baseAddress else { preconditionFailure("no memory for a hash state") }
+            defer { unsafe sodium_memzero(state, hashStateByteCount) }
+            var result = key.withBytes { key in
+                unsafe key.withUnsafeBufferPointer { key in
+                    unsafe crypto_generichash_init(OpaquePointer(state), key.baseAddress, key.count, 32)
+                }
+            }
+            unsafe result |= updateHash(state, first)
+            unsafe result |= updateHash(state, second)
+            unsafe result |= updateHash(state, third)
+            unsafe outputSpan.withUnsafeMutableBufferPointer { output in
+                result |= unsafe crypto_generichash_final(OpaquePointer(state), output.baseAddress!, 32)
+            }
+            precondition(result == 0, "BLAKE2b refused checked arguments")
+        }
+        return Bytes32(output.span) ?? .zero
+    }
+
+    private static func updateHash(_ state: UnsafeMutableRawPointer, _ input: Span<UInt8>) -> Int32 {
+        unsafe input.withUnsafeBufferPointer { input in
+            unsafe crypto_generichash_update(OpaquePointer(state), input.baseAddress, UInt64(input.count))
+        }
+    }
+
+    private static let hashStateByteCount = crypto_generichash_statebytes()
+
     /// A BLAKE2b state on 64-byte-aligned memory: Swift does not import the C struct.
     @safe final class HashState {
         private let state: UnsafeMutableRawPointer
@@ -55,32 +128,45 @@ enum Sodium {
             requireReady()
             precondition((16...64).contains(byteCount) && (key.isEmpty || (16...64).contains(key.count)), "BLAKE2b sizes")
             self.byteCount = byteCount
-            unsafe state = .allocate(byteCount: crypto_generichash_statebytes(), alignment: 64)
+            unsafe state = .allocate(byteCount: hashStateByteCount, alignment: 64)
+            restart(key: key)
+        }
+
+        deinit {
+            unsafe sodium_memzero(state, hashStateByteCount)
+            unsafe state.deallocate()
+        }
+
+        /// Forgets what was hashed and begins anew.
+        func restart(key: Span<UInt8>) {
             let result = unsafe key.withUnsafeBufferPointer { key in
                 unsafe crypto_generichash_init(OpaquePointer(state), key.baseAddress, key.count, byteCount)
             }
             precondition(result == 0, "crypto_generichash_init refused checked arguments")
         }
 
-        deinit {
-            unsafe sodium_memzero(state, crypto_generichash_statebytes())
-            unsafe state.deallocate()
-        }
-
         func update(_ input: Span<UInt8>) {
-            let result = unsafe input.withUnsafeBufferPointer { input in
-                unsafe crypto_generichash_update(OpaquePointer(state), input.baseAddress, UInt64(input.count))
-            }
+            let result = unsafe updateHash(state, input)
             precondition(result == 0, "crypto_generichash_update refused checked arguments")
         }
 
-        func finalize() -> [UInt8] {
-            var output = [UInt8](repeating: 0, count: byteCount)
-            let result = unsafe output.withUnsafeMutableBufferPointer { output in
-                unsafe crypto_generichash_final(OpaquePointer(state), output.baseAddress!, output.count)
-            }
+        /// For states of 32 bytes only.
+        func finalize32() -> Bytes32 {
+            precondition(byteCount == 32, "this hash has another length")
+            var output = InlineArray<32, UInt8>(repeating: 0)
+            var outputSpan = output.mutableSpan
+            unsafe outputSpan.withUnsafeMutableBufferPointer { unsafe finalize(into: $0.baseAddress!) }
+            return Bytes32(output.span) ?? .zero
+        }
+
+        /// A digest that is itself a key.
+        func finalizeSecret() -> SecretBytes {
+            unsafe SecretBytes(count: byteCount) { unsafe finalize(into: $0) }
+        }
+
+        private func finalize(into output: UnsafeMutablePointer<UInt8>) {
+            let result = unsafe crypto_generichash_final(OpaquePointer(state), output, byteCount)
             precondition(result == 0, "crypto_generichash_final refused checked arguments")
-            return output
         }
     }
 
