@@ -106,7 +106,8 @@ public struct TimeSpan: Hashable, Comparable, Sendable {
         TimeSpan(nanoseconds: saturatingProduct(count, 1_000_000_000))
     }
 
-    /// Whole and broken seconds; not a number or beyond the range clamps to the ends.
+    /// Whole and broken seconds; not a number or beyond the range clamps to the ends. `.seconds(3)` means the other one.
+    @_disfavoredOverload
     public static func seconds(_ value: Double) -> TimeSpan {
         guard !value.isNaN else { return .zero }
         let nanoseconds = value * 1e9

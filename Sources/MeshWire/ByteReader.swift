@@ -97,9 +97,6 @@ extension Span where Element == UInt8 {
 extension Array where Element == UInt8 {
     /// A copy of a span's bytes.
     public init(copying span: Span<UInt8>) {
-        unsafe self.init(unsafeUninitializedCapacity: span.count) { buffer, initializedCount in
-            for index in 0..<span.count { unsafe buffer.initializeElement(at: index, to: span[index]) }
-            initializedCount = span.count
-        }
+        self = unsafe span.withUnsafeBufferPointer { unsafe Array($0) }
     }
 }
