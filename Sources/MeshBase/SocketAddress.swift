@@ -39,6 +39,16 @@ public struct SocketAddress: Hashable, Comparable, Sendable, CustomStringConvert
         self.scope = scope
     }
 
+    /// From the address as two big-endian words, IPv4 in the upper half of `high`: the form in which system calls give
+    /// addresses, without an array in between.
+    public init(family: Family, high: UInt64, low: UInt64, port: UInt16, scope: UInt32 = 0) {
+        let storage = family == .ipv4 ? Bytes16(high: high >> 32 << 32, low: 0) : Bytes16(high: high, low: low)
+        self.init(family: family, storage: storage, port: port, scope: family == .ipv6 ? scope : 0)
+    }
+
+    /// The address as two big-endian words, IPv4 in the upper half of the first.
+    public var words: (high: UInt64, low: UInt64) { (storage.high, storage.low) }
+
     /// 4 or 16 bytes in network order.
     public var addressBytes: [UInt8] { family == .ipv4 ? Array(storage.bytes.prefix(4)) : storage.bytes }
 
