@@ -42,7 +42,7 @@ public struct SocketAddress: Hashable, Comparable, Sendable, CustomStringConvert
     /// From the address as two big-endian words, IPv4 in the upper half of `high`: the form in which system calls give
     /// addresses, without an array in between.
     public init(family: Family, high: UInt64, low: UInt64, port: UInt16, scope: UInt32 = 0) {
-        let storage = family == .ipv4 ? Bytes16(high: high >> 32 << 32, low: 0) : Bytes16(high: high, low: low)
+        let storage = family == .ipv4 ? Bytes16(high: (high >> 32) << 32, low: 0) : Bytes16(high: high, low: low)
         self.init(family: family, storage: storage, port: port, scope: family == .ipv6 ? scope : 0)
     }
 
