@@ -78,6 +78,9 @@ public struct SendResult: Hashable, Sendable {
 
 /// Unreliable datagrams, in batches, and discovery beacons beside them. All calls on the executor's thread; none
 /// blocks for longer than one full send queue (2 ms, counted).
+///
+/// `waitForWork` returns as long as something is unread: every turn calls `receive`, `receiveBeacons` and
+/// `takeInterfaceChange`.
 public protocol DatagramTransport: AnyObject, Sendable {
     var localPort: UInt16 { get }
     /// Reads what is there, at most `limit` datagrams, without blocking; calls `body` per datagram with its bytes, which
