@@ -132,5 +132,7 @@ func bigEndianWord(_ bytes: Span<UInt8>, at offset: Int) -> UInt64 {
 
 @inlinable
 func appendBigEndian(_ word: UInt64, to output: inout [UInt8]) {
-    for shift in stride(from: 56, through: 0, by: -8) { output.append(UInt8(truncatingIfNeeded: word >> UInt64(shift))) }
+    for shift in stride(from: 56, through: 0, by: -8) {
+        output.append(UInt8(truncatingIfNeeded: word >> UInt64(shift)))
+    }
 }

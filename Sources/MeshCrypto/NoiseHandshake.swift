@@ -142,31 +142,27 @@ public struct NoiseHandshake: Sendable {
     ) throws(CryptoError) {
         switch token {
         case .ephemeral:
-            let key = try readKey(from: message, at: &position, isSealed: false)
+            let field = try readField(from: message, at: &position, byteCount: 32)
+            guard let key = Bytes32(field) else { throw .invalidLength }
             // A key of our own that comes back is an echo, or a generator that repeats (AB-49).
             guard key != localEphemeral.publicKey else { throw .invalidPublicKey }
             remoteEphemeral = key
             mixEphemeral(key)
         case .fixed:
-            remoteStatic = try readKey(from: message, at: &position, isSealed: symmetric.hasKey)
+            let byteCount = symmetric.hasKey ? 32 + AuthenticatedCipher.tagByteCount : 32
+            let field = try readField(from: message, at: &position, byteCount: byteCount)
+            remoteStatic = Bytes32(try symmetric.openAndHash(field.span))
         default:
             try mixSecret(token)
         }
     }
 
-    private mutating func readKey(
-        from message: Span<UInt8>, at position: inout Int, isSealed: Bool
-    ) throws(CryptoError) -> Bytes32 {
-        let byteCount = isSealed ? 32 + AuthenticatedCipher.tagByteCount : 32
+    private func readField(
+        from message: Span<UInt8>, at position: inout Int, byteCount: Int
+    ) throws(CryptoError) -> [UInt8] {
         guard message.count - position >= byteCount else { throw .invalidLength }
-        let field = message.extracting(position..<(position + byteCount))
-        position += byteCount
-        guard isSealed else {
-            guard let key = Bytes32(field) else { throw .invalidLength }
-            return key
-        }
-        guard let key = Bytes32(try symmetric.openAndHash(field)) else { throw .invalidLength }
-        return key
+        defer { position += byteCount }
+        return message.extracting(position..<(position + byteCount)).copiedBytes
     }
 
     private mutating func mixEphemeral(_ key: Bytes32) {

@@ -89,7 +89,7 @@ struct NoiseSymmetricState: Sendable {
 }
 
 extension Span where Element == UInt8 {
-    fileprivate var copiedBytes: [UInt8] {
+    var copiedBytes: [UInt8] {
         unsafe withUnsafeBufferPointer { unsafe Array($0) }
     }
 }
