@@ -47,12 +47,12 @@ public enum ChunkTree {
         return Int(min(UInt64(leavesPerPage), count - start))
     }
 
-    /// The leaf of chunk `index`. Cost: 88 µs for a full chunk, no allocation.
+    /// The leaf of chunk `index`. Cost: 82 µs for a full chunk, no allocation.
     public static func leaf(key: Bytes32, index: UInt64, chunk: Span<UInt8>) -> Bytes32 {
         hash(key: key, tag: 0, number: index, chunk)
     }
 
-    /// The top node of each page of `leaves`. Cost: 0.3 µs a leaf.
+    /// The top node of each page of `leaves`. Cost: 0.7 µs a leaf.
     public static func pageRoots(key: Bytes32, leaves: [Bytes32]) -> [Bytes32] {
         stride(from: 0, to: leaves.count, by: leavesPerPage).map { start in
             topNode(key: key, Array(leaves[start..<min(start + leavesPerPage, leaves.count)]))
@@ -152,7 +152,7 @@ public final class ChunkTreeBuilder {
         state = key.withBytes { Sodium.HashState(key: $0, byteCount: 32) }
     }
 
-    /// The next bytes of the file. Cost: 1.35 ns a byte, no copy.
+    /// The next bytes of the file. Cost: 1.27 ns a byte (127 ms for 100 MB), no copy.
     public func append(_ bytes: Span<UInt8>) {
         var position = 0
         while position < bytes.count {

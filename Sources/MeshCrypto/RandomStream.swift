@@ -44,7 +44,7 @@ public struct RandomStream: Sendable {
         return byte
     }
 
-    /// The next `count` bytes; none for a count below 1. Cost: 1.3 ns a byte.
+    /// The next `count` bytes; none for a count below 1. Cost: 0.2 µs for 24 bytes.
     public mutating func bytes(_ count: Int) -> [UInt8] {
         guard count > 0 else { return [] }
         var output = [UInt8](repeating: 0, count: count)

@@ -90,12 +90,12 @@ import Testing
         case "kdf_derive_from_key":
             let context: StaticString =
                 test.ctx?.bytes == Array("MESHtest".utf8) ? "MESHtest" : "\0\0\0\0\0\0\0\0"
-            let subkey = try #require(test.subkey_id.flatMap(UInt64.init))
+            let subkey = try #require(test.subkeyId.flatMap(UInt64.init))
             let derived = Sodium.derive(
                 try #require(test.key?.secret), subkey: subkey, context: context, byteCount: test.outlen ?? 0)
             #expect(derived.revealed() == test.out?.bytes)
         case "noise_hkdf_blake2b":
-            let (chainingKey, ikm) = (try #require(test.chaining_key?.secret), test.ikm?.bytes ?? [])
+            let (chainingKey, ikm) = (try #require(test.chainingKey?.secret), test.ikm?.bytes ?? [])
             let outputs = test.outputs?.map(\.bytes) ?? []
             if outputs.count == 2 {
                 let two = NoiseKeyDerivation.deriveTwo(chainingKey: chainingKey, input: ikm.span)
@@ -124,10 +124,10 @@ import Testing
             let key: Hex?
             let `in`: Hex?
             let ctx: Hex?
-            let subkey_id: String?
+            let subkeyId: String?
             let outlen: Int?
             let out: Hex?
-            let chaining_key: Hex?
+            let chainingKey: Hex?
             let ikm: Hex?
             let outputs: [Hex]?
         }

@@ -10,7 +10,7 @@ import Testing
             .vectors
         #expect(vectors.count == 59)
         for vector in vectors { try expectPublishedBytes(vector) }
-        #expect(vectors.allSatisfy { $0.handshake_hash != nil })
+        #expect(vectors.allSatisfy { $0.handshakeHash != nil })
     }
 
     @Test func `the 51 handshakes of snow give the published bytes`() throws {
@@ -26,7 +26,7 @@ import Testing
         var refused = 0
 
         for negative in cases {
-            let vector = try #require(vectors.first { $0.protocol_name == negative.base })
+            let vector = try #require(vectors.first { $0.protocolName == negative.base })
             var conversation = try NoiseConversation(vector, altered: negative.op)
             let failure = conversation.failure()
             let step = try #require(failure, "\(negative.base) \(negative.op) passed unnoticed")
@@ -45,7 +45,7 @@ import Testing
         #expect(cases.count == 182)
 
         for negative in cases {
-            let vector = try #require(vectors.first { $0.protocol_name == negative.base })
+            let vector = try #require(vectors.first { $0.protocolName == negative.base })
             var conversation = try NoiseConversation(vector, altered: negative.op)
             let failure = conversation.failure()
             #expect(failure != nil)
@@ -61,11 +61,11 @@ import Testing
     private func expectPublishedBytes(_ vector: NoiseVector) throws {
         var conversation = try NoiseConversation(vector)
         let failure = conversation.failure()
-        #expect(failure == nil, "\(vector.protocol_name): \(String(describing: conversation.error))")
-        #expect(conversation.ciphertexts == vector.messages.map(\.ciphertext.bytes), "\(vector.protocol_name)")
-        #expect(conversation.payloads == vector.messages.map(\.payload.bytes), "\(vector.protocol_name)")
+        #expect(failure == nil, "\(vector.protocolName): \(String(describing: conversation.error))")
+        #expect(conversation.ciphertexts == vector.messages.map(\.ciphertext.bytes), "\(vector.protocolName)")
+        #expect(conversation.payloads == vector.messages.map(\.payload.bytes), "\(vector.protocolName)")
         #expect(conversation.initiator.handshakeHash == conversation.responder.handshakeHash)
-        if let hash = vector.handshake_hash { #expect(conversation.initiator.handshakeHash == hash.bytes) }
+        if let hash = vector.handshakeHash { #expect(conversation.initiator.handshakeHash == hash.bytes) }
     }
 }
 
@@ -83,27 +83,27 @@ struct NoiseConversation {
     private var counters: [UInt64] = [0, 0]
 
     init(_ vector: NoiseVector, altered alteration: NoiseAlteration? = nil) throws {
-        let name = String(vector.protocol_name.split(separator: "_")[1])
+        let name = String(vector.protocolName.split(separator: "_")[1])
         let pattern = try #require(PatternTable.pattern(named: name))
         self.vector = vector
         self.alteration = alteration
         isOneWay = pattern.messages.count == 1
-        var responderPrologue = vector.resp_prologue.bytes
-        var responderKeys = (vector.resp_psks ?? []).map(\.secret)
+        var responderPrologue = vector.respPrologue.bytes
+        var responderKeys = (vector.respPsks ?? []).map(\.secret)
         if alteration?.type == "resp_prologue" { responderPrologue = alteration?.hex?.bytes ?? [] }
         if alteration?.type == "resp_psk", let hex = alteration?.hex { responderKeys[0] = hex.secret }
         initiator = NoiseHandshake(
-            pattern: pattern, role: .initiator, prologue: vector.init_prologue.bytes,
-            localStatic: vector.init_static.map { AgreementKeyPair(secret: $0.secret) },
-            localEphemeral: AgreementKeyPair(secret: vector.init_ephemeral.secret),
-            remoteStatic: vector.init_remote_static.flatMap { Bytes32($0.bytes) },
-            presharedKeys: (vector.init_psks ?? []).map(\.secret))
+            pattern: pattern, role: .initiator, prologue: vector.initPrologue.bytes,
+            localStatic: vector.initStatic.map { AgreementKeyPair(secret: $0.secret) },
+            localEphemeral: AgreementKeyPair(secret: vector.initEphemeral.secret),
+            remoteStatic: vector.initRemoteStatic.flatMap { Bytes32($0.bytes) },
+            presharedKeys: (vector.initPsks ?? []).map(\.secret))
         responder = NoiseHandshake(
             pattern: pattern, role: .responder, prologue: responderPrologue,
-            localStatic: vector.resp_static.map { AgreementKeyPair(secret: $0.secret) },
+            localStatic: vector.respStatic.map { AgreementKeyPair(secret: $0.secret) },
             // The responder of a one-way pattern never sends: any ephemeral key will do.
-            localEphemeral: AgreementKeyPair(secret: vector.resp_ephemeral?.secret ?? sampleSecret(9)),
-            remoteStatic: vector.resp_remote_static.flatMap { Bytes32($0.bytes) }, presharedKeys: responderKeys)
+            localEphemeral: AgreementKeyPair(secret: vector.respEphemeral?.secret ?? sampleSecret(9)),
+            remoteStatic: vector.respRemoteStatic.flatMap { Bytes32($0.bytes) }, presharedKeys: responderKeys)
     }
 
     /// Plays the messages; the step that failed, or `nil`.
@@ -179,25 +179,25 @@ struct NoiseVectorFile: Decodable {
     let vectors: [NoiseVector]
 }
 
-/// Names as in the files.
+/// Names as in the files, in camel case.
 struct NoiseVector: Decodable, Sendable {
     struct Message: Decodable, Sendable {
         let payload: Hex
         let ciphertext: Hex
     }
 
-    let protocol_name: String
-    let init_prologue: Hex
-    let init_ephemeral: Hex
-    let init_static: Hex?
-    let init_remote_static: Hex?
-    let init_psks: [Hex]?
-    let resp_prologue: Hex
-    let resp_ephemeral: Hex?
-    let resp_static: Hex?
-    let resp_remote_static: Hex?
-    let resp_psks: [Hex]?
-    let handshake_hash: Hex?
+    let protocolName: String
+    let initPrologue: Hex
+    let initEphemeral: Hex
+    let initStatic: Hex?
+    let initRemoteStatic: Hex?
+    let initPsks: [Hex]?
+    let respPrologue: Hex
+    let respEphemeral: Hex?
+    let respStatic: Hex?
+    let respRemoteStatic: Hex?
+    let respPsks: [Hex]?
+    let handshakeHash: Hex?
     let messages: [Message]
 }
 
@@ -218,10 +218,10 @@ struct NoiseNegativeFile: Decodable {
     }
 
     struct Expectation: Decodable {
-        let at_message: Int
+        let atMessage: Int
         let when: String
         let why: String
-        var step: NoiseStep { NoiseStep(message: at_message, isRead: when == "read") }
+        var step: NoiseStep { NoiseStep(message: atMessage, isRead: when == "read") }
     }
 
     let cases: [Case]

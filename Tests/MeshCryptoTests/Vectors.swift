@@ -8,7 +8,9 @@ enum Vectors {
     static func load<Content: Decodable>(_ path: String, as type: Content.Type) throws -> Content {
         let tests = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         let data = try Data(contentsOf: tests.appending(path: "Vectors").appending(path: path))
-        return try JSONDecoder().decode(type, from: data)
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        return try decoder.decode(type, from: data)
     }
 }
 

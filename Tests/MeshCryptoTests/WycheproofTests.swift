@@ -13,7 +13,7 @@ import Testing
         for test in tests {
             let pair = AgreementKeyPair(secret: test.private.secret)
             let publicKey = try #require(Bytes32(test.public.bytes))
-            if test.libsodium_1_0_18 == "ok" {
+            if test.libsodium1018 == "ok" {
                 #expect(try pair.agree(with: publicKey).revealed() == test.shared.bytes, "case \(test.tcId)")
             } else {
                 #expect(throws: CryptoError.invalidPublicKey, "case \(test.tcId)") { try pair.agree(with: publicKey) }
@@ -82,7 +82,7 @@ import Testing
         for test in tests {
             let signer = PeerID(try #require(Bytes32(test.pk.bytes)))
             let isValid = Signature.isValid(test.sig.bytes.span, of: test.msg.bytes.span, by: signer)
-            #expect(isValid == (test.libsodium_1_0_18 == "ok"), "case \(test.tcId)")
+            #expect(isValid == (test.libsodium1018 == "ok"), "case \(test.tcId)")
             if isValid { valid += 1 }
         }
 
@@ -94,14 +94,14 @@ import Testing
         #expect(cases.count == 12)
 
         let accepted = try cases.filter { check in
-            let signer = PeerID(try #require(Bytes32(check.pub_key.bytes)))
+            let signer = PeerID(try #require(Bytes32(check.pubKey.bytes)))
             return Signature.isValid(check.signature.bytes.span, of: check.message.bytes.span, by: signer)
         }
 
         #expect(accepted.map(\.id) == [3])
     }
 
-    // Names as in the files.
+    // Names as in the files, in camel case.
 
     struct File<Case: Decodable>: Decodable {
         let tests: [Case]
@@ -112,7 +112,7 @@ import Testing
         let `public`: Hex
         let `private`: Hex
         let shared: Hex
-        let libsodium_1_0_18: String
+        let libsodium1018: String
     }
 
     struct Sealing: Decodable {
@@ -131,14 +131,14 @@ import Testing
         let pk: Hex
         let msg: Hex
         let sig: Hex
-        let libsodium_1_0_18: String
+        let libsodium1018: String
     }
 
     struct SpecificationCheck: Decodable {
         struct Case: Decodable {
             let id: Int
             let message: Hex
-            let pub_key: Hex
+            let pubKey: Hex
             let signature: Hex
         }
         let cases: [Case]
