@@ -456,6 +456,11 @@ int mesh_lock_file(int descriptor) {
     return result < 0 ? -errno : 0;
 }
 
+int64_t mesh_next_data(int descriptor, int64_t offset) {
+    off_t next = lseek(descriptor, offset, SEEK_DATA);
+    return next < 0 ? -errno : next;
+}
+
 int mesh_rename_new(int from_directory, const char *from, int to_directory, const char *to) {
     if (renameat2(from_directory, from, to_directory, to, RENAME_NOREPLACE) == 0) return 0;
     if (errno != EINVAL && errno != ENOSYS) return -errno;

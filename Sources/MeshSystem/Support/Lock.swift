@@ -2,7 +2,7 @@ import Glibc
 
 /// A mutex that ThreadSanitizer understands: `Synchronization.Mutex` waits on a futex inside the standard library,
 /// which is not instrumented, so every correct use of it is reported as a race. Cost of lock and unlock: 11 ns against
-/// 9.5 ns. Never held across an `await` or a call that blocks on the network.
+/// 9.5 ns. Never held across an `await`.
 @safe public final class Lock<State>: @unchecked Sendable {
     // Sendable: `state` is touched only between lock and unlock.
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>

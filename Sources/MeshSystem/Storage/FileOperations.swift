@@ -1,0 +1,60 @@
+import CMeshSystem
+import Glibc
+
+/// The file calls whose failure or order decides whether something survives a power cut. Tests record them and make
+/// them fail; everything else goes to the system directly. Results: a count or 0, or a negative errno.
+protocol FileOperations: Sendable {
+    func write(_ descriptor: Int32, _ bytes: Span<UInt8>, at offset: UInt64) -> Int
+    /// Content to the device (`fdatasync`), or for a folder its entries (`fsync`).
+    func synchronize(_ descriptor: Int32, isDirectory: Bool) -> Int32
+    func rename(_ source: String, to target: String) -> Int32
+    func remove(_ path: String) -> Int32
+}
+
+struct LinuxFileOperations: FileOperations {
+    func write(_ descriptor: Int32, _ bytes: Span<UInt8>, at offset: UInt64) -> Int {
+        let put = unsafe bytes.withUnsafeBufferPointer { buffer in
+            unsafe pwrite(descriptor, buffer.baseAddress, buffer.count, off_t(clamping: offset))
+        }
+        return put < 0 ? -Int(errno) : put
+    }
+
+    func synchronize(_ descriptor: Int32, isDirectory: Bool) -> Int32 {
+        let result = isDirectory ? fsync(descriptor) : fdatasync(descriptor)
+        return result < 0 ? -errno : 0
+    }
+
+    func rename(_ source: String, to target: String) -> Int32 {
+        unsafe Glibc.rename(source, target) < 0 ? -errno : 0
+    }
+
+    func remove(_ path: String) -> Int32 {
+        unsafe Glibc.unlink(path) < 0 ? -errno : 0
+    }
+}
+
+extension StorageError {
+    /// The typed form of an errno at `path`.
+    static func system(_ number: Int32, _ call: String, path: String) -> StorageError {
+        switch number {
+        case ENOSPC, EDQUOT: .noSpace(path: path, needed: nil, available: FileSystemSpace.available(at: path))
+        case EROFS: .readOnly(path: path)
+        case EACCES, EPERM: .permissionDenied(path: path)
+        case ENOENT, ENOTDIR, ENAMETOOLONG: .notFound(path: path)
+        case ELOOP: .notAFile(path: path, kind: .linkLoop)
+        default: .callFailed(call: call, path: path, errorNumber: number)
+        }
+    }
+}
+
+/// Room on a file system.
+enum FileSystemSpace {
+    /// Bytes an ordinary user may still write on the file system of `path`, or of the folder it would stand in.
+    static func available(at path: String) -> UInt64? {
+        var information = statvfs()
+        let parent = String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)])
+        guard unsafe statvfs(path, &information) == 0 || statvfs(parent, &information) == 0 else { return nil }
+        let (bytes, overflow) = UInt64(information.f_bavail).multipliedReportingOverflow(by: UInt64(information.f_frsize))
+        return overflow ? .max : bytes
+    }
+}
