@@ -160,6 +160,16 @@ extension CommandTable {
                 Example("starling completions fish > ~/.config/fish/completions/starling.fish", "for fish"),
             ]),
         VerbSpecification(
+            "complete", "print what could stand here, one a line",
+            arguments: [
+                ArgumentSpecification(
+                    "KIND", .choice(["peers", "attachments", "invites", "nodes"]), "what to list")
+            ],
+            examples: [
+                Example("starling complete peers", "the peers of the only running node"),
+                Example("starling complete nodes", "the running nodes"),
+            ], hidden: true),
+        VerbSpecification(
             "man", "print the manual page", place: .shell,
             examples: [
                 Example("starling man | man -l -", "read it"),

@@ -20,7 +20,7 @@ public struct CommandTable: Sendable {
     /// First words, in order, each once; in the REPL without the shell's own and the reverse.
     public func firstWords(inREPL: Bool) -> [String] {
         var output: [String] = []
-        for verb in verbs where verb.isTyped(inREPL: inREPL) && !output.contains(verb.group) {
+        for verb in verbs where verb.isTyped(inREPL: inREPL) && !verb.isHidden && !output.contains(verb.group) {
             output.append(verb.group)
         }
         return output

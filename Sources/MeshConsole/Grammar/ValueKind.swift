@@ -145,8 +145,8 @@ public enum ValueKind: Hashable, Sendable {
         guard seconds > 0, seconds <= maximumSeconds else {
             return .failure("more than zero and at most ten years")
         }
-        if let whole = Int64(exactly: seconds) { return .success(.integer(whole)) }
-        return .success(.number(seconds))
+        let whole = Int64(seconds)
+        return .success(Double(whole) == seconds ? .integer(whole) : .number(seconds))
     }
 
     private static func size(_ text: String) -> Result<JSONValue, InvalidValue> {
@@ -157,11 +157,9 @@ public enum ValueKind: Hashable, Sendable {
         guard let (number, unit) = split(text), let factor = factors[unit] else {
             return .failure("a size such as 512, 64k, 20MB or 1GiB")
         }
-        let bytes = (number * factor).rounded()
-        guard bytes >= 0, bytes <= 1e15, let whole = Int64(exactly: bytes) else {
-            return .failure("from zero to 1000 TB")
-        }
-        return .success(.integer(whole))
+        let bytes = number * factor
+        guard bytes >= 0, bytes <= 1e15 else { return .failure("from zero to 1000 TB") }
+        return .success(.integer(Int64(bytes + 0.5)))
     }
 
     private static func hostClock(_ text: String) -> Result<JSONValue, InvalidValue> {

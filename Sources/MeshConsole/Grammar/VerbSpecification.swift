@@ -21,10 +21,13 @@ public struct VerbSpecification: Hashable, Sendable {
     /// Real command lines with what they are for.
     public var examples: [Example]
     public var place: Place
+    /// For the completion scripts: works, but no list shows it.
+    public var isHidden: Bool
 
     init(
         _ name: String, _ summary: String, place: Place = .everywhere, details: [String] = [],
-        arguments: [ArgumentSpecification] = [], options: [OptionSpecification] = [], examples: [Example]
+        arguments: [ArgumentSpecification] = [], options: [OptionSpecification] = [], examples: [Example],
+        hidden: Bool = false
     ) {
         self.name = name
         self.summary = summary
@@ -33,6 +36,7 @@ public struct VerbSpecification: Hashable, Sendable {
         self.options = options
         self.examples = examples
         self.place = place
+        isHidden = hidden
     }
 
     /// The first word of the name.
