@@ -1,0 +1,188 @@
+import MeshBase
+import MeshCrypto
+import MeshWire
+
+/// How hard the mesh tries to deliver a message of an application.
+public enum DeliveryMode: UInt8, Hashable, Sendable, CaseIterable {
+    /// Exactly once and in order per sender, or an error that names the member.
+    case reliable = 1
+    /// At most once, never repeated.
+    case unreliable = 2
+    /// Reserved: total order over all senders. Refused in this version.
+    case ordered = 3
+}
+
+/// A message of an application, as it came out at this node.
+public struct UserMessage: Hashable, Sendable {
+    /// Proven: by the link it came over, or by the signature it carried through others.
+    public var from: PeerID
+    public var mode: DeliveryMode
+    /// What the sender had seen when it wrote, plus one: orders an answer after its question. For display only; no
+    /// record's order depends on it.
+    public var lamport: UInt64
+    public var payload: [UInt8]
+
+    public init(from: PeerID, mode: DeliveryMode, lamport: UInt64, payload: [UInt8]) {
+        self.from = from
+        self.mode = mode
+        self.lamport = lamport
+        self.payload = payload
+    }
+}
+
+/// Why a recipient did not (provably) get a reliable message.
+public struct DeliveryFailure: Hashable, Sendable {
+    public enum Reason: String, Hashable, Sendable, CaseIterable {
+        /// Declared dead and not back within `GossipConfiguration.patienceAfterLoss`.
+        case dead
+        /// It left in order.
+        case left
+        /// A member still, but unreachable for `GossipConfiguration.messageLifetime`.
+        case expired
+        /// Its queue was full and it had stopped taking anything, so it was skipped rather than slow the others.
+        case stalled
+    }
+
+    public var peer: PeerID
+    public var reason: Reason
+
+    public init(peer: PeerID, reason: Reason) {
+        self.peer = peer
+        self.reason = reason
+    }
+}
+
+/// How a message ended.
+public enum MessageOutcome: Hashable, Sendable {
+    /// Every recipient has acknowledged it; also a message to nobody.
+    case delivered
+    /// An unreliable message was handed to the network.
+    case sent
+    /// These recipients are not known to have it, sorted by peer; all others have acknowledged.
+    case failed([DeliveryFailure])
+}
+
+/// What the gossip wants done.
+public enum GossipOutput: Hashable, Sendable {
+    /// A message of channel `.gossip` for a directly linked peer.
+    case send([UInt8], to: PeerID, priority: Priority, isReliable: Bool)
+    /// Once each, in causal order; this node's own records too.
+    case recordAccepted(AcceptedRecord)
+    /// Its author signed two records of one number: this record was accepted and counts no longer.
+    case recordVoided(RecordID)
+    /// A record to keep for ever, own or foreign. Comes before its acceptance.
+    case persist(id: RecordID, bytes: [UInt8])
+    /// The record made for a command.
+    case published(CommandToken, RecordID)
+    case userMessage(UserMessage)
+    /// Exactly once for every accepted `sendUserMessage`.
+    case messageSettled(CommandToken, MessageOutcome)
+    case event(ProtocolEvent)
+}
+
+/// What the gossip can be asked.
+public enum GossipCommand: Sendable {
+    /// Makes a record and spreads it. `body` is at most `WireLimits.maximumRecordBodyBytes` − 16 bytes.
+    case publish(RecordKind, body: [UInt8], token: CommandToken?)
+    /// Makes the GENESIS record; its id becomes `meshID`.
+    case found(GenesisBody, secret: GroupSecret, token: CommandToken?)
+    /// A joiner's copy of GENESIS, checked against the mesh set before.
+    case adopt(genesis: [UInt8])
+    /// `recipients` nil: all members but this node. Unknown recipients and this node itself are ignored.
+    case sendUserMessage(payload: [UInt8], recipients: [PeerID]?, mode: DeliveryMode, token: CommandToken)
+    /// A link is ready; also when a new link took the place of an old one.
+    case linkUp(PeerID, Incarnation)
+    case linkDown(PeerID)
+    /// The members alive or suspect, without this node. Who is missing and was not `memberLost` has left in order.
+    case membersChanged([PeerID])
+    /// Declared dead.
+    case memberLost(PeerID)
+}
+
+/// Tuning of the gossip. Sizes in bytes or items.
+public struct GossipConfiguration: Hashable, Sendable {
+    /// A head digest goes to every link this often, ± 20 %.
+    public var headInterval = TimeSpan.milliseconds(1_000)
+    /// A changed list of links is announced after this pause, so that a burst of links makes one announcement.
+    public var neighboursDelay = TimeSpan.milliseconds(20)
+    /// A catch-up with one peer that brought nothing for this long is given up for another.
+    public var catchUpTimeout = TimeSpan.milliseconds(2_000)
+    /// Between two summaries to one peer; doubles to `summaryBackoffLimit` while they bring nothing.
+    public var summaryInterval = TimeSpan.milliseconds(300)
+    public var summaryBackoffLimit = TimeSpan.milliseconds(5_000)
+    /// A record waits this long for its causes.
+    public var pendingTimeout = TimeSpan.milliseconds(30_000)
+    /// Causes still missing are asked of another peer this often.
+    public var wantInterval = TimeSpan.milliseconds(500)
+    public var maximumPendingRecords = 1024
+    public var maximumPendingRecordsPerAuthor = 256
+    /// Chains one author may have: one for each process life that published something.
+    public var maximumChainsPerAuthor = 1024
+    public var maximumRecordsPerAuthor = 65_536
+
+    /// Reliable messages waiting for one recipient.
+    public var maximumQueuedMessages = 1024
+    public var maximumQueuedBytes = 4 * 1024 * 1024
+    /// A recipient with a full queue that acknowledged nothing for this long is skipped instead of slowing the sender.
+    public var stallTime = TimeSpan.milliseconds(1_000)
+    /// A dead member that is back within this still gets what was sent to it.
+    public var patienceAfterLoss = TimeSpan.milliseconds(30_000)
+    public var patienceAfterLeave = TimeSpan.zero
+    /// Nothing is tried for longer than this.
+    public var messageLifetime = TimeSpan.milliseconds(120_000)
+    /// First retransmission through others, and of a direct message nobody acknowledged; both double to the limit.
+    public var relayRetransmission = TimeSpan.milliseconds(500)
+    public var directRetransmission = TimeSpan.milliseconds(3_000)
+    public var retransmissionLimit = TimeSpan.milliseconds(5_000)
+    /// Acknowledgements wait this long for company.
+    public var acknowledgementDelay = TimeSpan.milliseconds(4)
+    /// Messages in flight to one recipient through others.
+    public var relayWindow = 32
+    /// Relayed messages one peer may hand us: burst, and refill per second.
+    public var relayBurst = 512
+    public var relayRate = 256
+    public var relayHopLimit: UInt8 = 8
+
+    public init() {}
+}
+
+/// Counters since the start; each drop of a bounded queue has one.
+public struct GossipStatistics: Hashable, Sendable {
+    public var recordsAccepted = 0
+    /// Records received that were known already.
+    public var recordsDuplicate = 0
+    /// Records whose claims do not hold (causes, Lamport time, chain, body).
+    public var recordsRefused = 0
+    /// Bundles refused whole for a bad signature or bad bytes.
+    public var bundlesRefused = 0
+    /// Bundles of peers under a penalty, dropped unread.
+    public var bundlesIgnored = 0
+    /// Records dropped because the waiting room was full or their causes never came.
+    public var pendingDropped = 0
+    /// Records beyond an author's cap.
+    public var recordsOverCap = 0
+    public var forks = 0
+    public var signaturesVerified = 0
+    public var recordsForwarded = 0
+    public var summariesSent = 0
+    public var malformed = 0
+    /// Messages of peers without a link here, or of the wrong incarnation.
+    public var unexpected = 0
+
+    public var messagesSent = 0
+    public var messagesReceived = 0
+    public var messagesDuplicate = 0
+    /// Messages beyond the bounds of a reorder buffer.
+    public var messagesOverCap = 0
+    public var messagesRetransmitted = 0
+    public var messagesFailed = 0
+    public var unreliableDropped = 0
+    public var relaysForwarded = 0
+    public var relaysDuplicate = 0
+    /// Relayed messages refused: signature, author, epoch, seal or hop limit.
+    public var relaysRefused = 0
+    /// Relayed messages beyond a peer's allowance.
+    public var relaysOverCap = 0
+
+    public init() {}
+}
