@@ -1,0 +1,152 @@
+import MeshBase
+import MeshWire
+
+/// Reliable messages on their way to one recipient, in order, until it acknowledges them.
+///
+/// The numbers run on whatever the route: the link, another link after a cut, or other members. So the recipient can
+/// tell repetitions, and a cut loses and doubles nothing (MSG-06).
+struct OutgoingStream: Sendable {
+    enum Route: Hashable, Sendable {
+        case none
+        /// Linked, and waiting for the recipient to say what it has.
+        case awaitingStatus
+        case direct
+        case relayed
+    }
+
+    struct Item: Sendable {
+        let sequence: UInt64
+        let lamport: UInt64
+        let payload: [UInt8]
+        /// Names the message in the table of those not settled.
+        let number: UInt64
+        let submittedAt: HostTime
+    }
+
+    /// Not acknowledged, rising without gaps.
+    private(set) var items: [Item] = []
+    private(set) var byteCount = 0
+    private(set) var nextSequence: UInt64 = 1
+    /// How many of `items`, from the first, were sent on the present route.
+    var sentCount = 0
+    var sentByteCount = 0
+    var route = Route.none
+    /// When to send again, or to stop waiting for a status.
+    var retransmitAt: HostTime?
+    var retransmissionPause = TimeSpan.zero
+    /// When the recipient last acknowledged something new, or the queue last began to fill.
+    var progressAt = HostTime.distantPast
+
+    /// The least number that may still come.
+    var base: UInt64 { items.first?.sequence ?? nextSequence }
+
+    mutating func append(_ payload: [UInt8], lamport: UInt64, number: UInt64, at now: HostTime) {
+        if items.isEmpty { progressAt = now }
+        items.append(
+            Item(sequence: nextSequence, lamport: lamport, payload: payload, number: number, submittedAt: now))
+        nextSequence &+= 1
+        byteCount += payload.count
+    }
+
+    /// Takes what lies below `next` out; a number never sent is ignored.
+    mutating func acknowledge(below next: UInt64, at now: HostTime) -> [Item] {
+        guard next <= nextSequence, next > base else { return [] }
+        progressAt = now
+        return removeFirst(Int(next - base))
+    }
+
+    /// Gives up everything submitted before `limit`.
+    mutating func expire(submittedBefore limit: HostTime) -> [Item] {
+        removeFirst(items.prefix { $0.submittedAt < limit }.count)
+    }
+
+    mutating func removeAll() -> [Item] { removeFirst(items.count) }
+
+    private mutating func removeFirst(_ count: Int) -> [Item] {
+        let removed = Array(items.prefix(count))
+        items.removeFirst(count)
+        for (position, item) in removed.enumerated() {
+            byteCount -= item.payload.count
+            if position < sentCount { sentByteCount -= item.payload.count }
+        }
+        sentCount = max(0, sentCount - count)
+        return removed
+    }
+
+    mutating func restart(on route: Route) {
+        self.route = route
+        sentCount = 0
+        sentByteCount = 0
+        retransmitAt = nil
+        retransmissionPause = .zero
+    }
+}
+
+/// Reliable messages of one sender in one of its process lives, put in order.
+struct IncomingStream: Sendable {
+    struct Received: Sendable {
+        let lamport: UInt64
+        let payload: [UInt8]
+    }
+
+    enum Arrival: Sendable {
+        /// In order now, with what waited behind it.
+        case delivered([Received])
+        case held
+        case duplicate
+        case overCap
+    }
+
+    /// The number expected next: all below were delivered or given up by the sender.
+    private(set) var next: UInt64 = 1
+    private var held: [UInt64: Received] = [:]
+    private var heldByteCount = 0
+    var acknowledgeAt: HostTime?
+    var unacknowledgedCount = 0
+    var usedAt: HostTime
+    /// Numbers of unreliable messages, for telling copies apart.
+    var unreliableSeen = IntervalSet(maximumIntervals: 64)
+
+    init(at now: HostTime) { usedAt = now }
+
+    mutating func receive(_ message: DirectMessage, maximumMessages: Int, maximumBytes: Int) -> Arrival {
+        guard message.sequence < .max else { return .overCap }
+        var delivered = skip(below: message.base)
+        guard message.sequence >= next else { return delivered.isEmpty ? .duplicate : .delivered(delivered) }
+        let received = Received(lamport: message.lamport, payload: message.payload)
+        if message.sequence == next {
+            delivered.append(received)
+            next += 1
+            delivered.append(contentsOf: takeInOrder())
+            return .delivered(delivered)
+        }
+        guard held[message.sequence] == nil else { return delivered.isEmpty ? .duplicate : .delivered(delivered) }
+        let isInReach = message.sequence - next <= UInt64(max(0, maximumMessages))
+        guard isInReach, heldByteCount + message.payload.count <= maximumBytes else {
+            return delivered.isEmpty ? .overCap : .delivered(delivered)
+        }
+        held[message.sequence] = received
+        heldByteCount += message.payload.count
+        return delivered.isEmpty ? .held : .delivered(delivered)
+    }
+
+    /// The sender has settled everything below `base`: what is missing there will never come.
+    private mutating func skip(below base: UInt64) -> [Received] {
+        guard base > next else { return [] }
+        for sequence in held.keys.sorted() where sequence < base {
+            heldByteCount -= held.removeValue(forKey: sequence)?.payload.count ?? 0
+        }
+        next = base
+        return takeInOrder()
+    }
+
+    private mutating func takeInOrder() -> [Received] {
+        var delivered: [Received] = []
+        while let received = held.removeValue(forKey: next) {
+            heldByteCount -= received.payload.count
+            delivered.append(received)
+            next += 1
+        }
+        return delivered
+    }
+}

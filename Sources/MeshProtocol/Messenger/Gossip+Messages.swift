@@ -1,0 +1,391 @@
+import MeshBase
+import MeshCrypto
+import MeshWire
+
+/// Messages of applications: to linked peers directly, to others through members.
+extension Gossip {
+    // MARK: Sending
+
+    mutating func sendUserMessage(
+        _ payload: [UInt8], to recipients: [PeerID]?, mode: DeliveryMode, token: CommandToken, at now: HostTime,
+        into outbox: inout Outbox<GossipOutput>
+    ) throws(CommandError) {
+        let limit = WireLimits.maximumMessageBytes
+        guard payload.count <= limit else { throw .limitExceeded(limit: limit, actual: payload.count) }
+        guard log.genesisID != nil else { throw .noMesh }
+        let known = resolve(recipients)
+        switch mode {
+        case .ordered: throw .invalid(field: "mode")
+        case .unreliable: sendUnreliable(payload, to: known, token: token, at: now, into: &outbox)
+        case .reliable: try sendReliable(payload, to: known, token: token, at: now, into: &outbox)
+        }
+    }
+
+    /// Sorted, each once, without this node and without strangers.
+    private func resolve(_ recipients: [PeerID]?) -> [PeerID] {
+        guard let recipients else { return members.sorted() }
+        let known = recipients.filter { $0 != identity.peerID && (members.contains($0) || departures[$0] != nil) }
+        return Set(known).sorted()
+    }
+
+    private mutating func nextLamport() -> UInt64 {
+        let latest = max(messageClock, log.greatestLamport)
+        messageClock = latest == .max ? latest : latest + 1
+        return messageClock
+    }
+
+    private mutating func sendUnreliable(
+        _ payload: [UInt8], to recipients: [PeerID], token: CommandToken, at now: HostTime,
+        into outbox: inout Outbox<GossipOutput>
+    ) {
+        let lamport = nextLamport()
+        for peer in recipients {
+            let message = DirectMessage(
+                isReliable: false, incarnation: identity.incarnation, sequence: nextUnreliableSequence, base: 1,
+                lamport: lamport, payload: payload)
+            nextUnreliableSequence += 1
+            counters.messagesSent += 1
+            if links[peer] != nil {
+                send(.direct(message), to: peer, priority: .message, isReliable: false, into: &outbox)
+            } else if !sendThroughOthers(.direct(message), to: peer, at: now, into: &outbox) {
+                counters.unreliableDropped += 1
+            }
+        }
+        outbox.append(.messageSettled(token, .sent))
+    }
+
+    /// A recipient whose queue is full makes the sender wait (`queueFull`) while it still takes messages; one that has
+    /// stopped taking any is skipped and named in the outcome, so that it cannot stop the others (AB-41).
+    private mutating func sendReliable(
+        _ payload: [UInt8], to recipients: [PeerID], token: CommandToken, at now: HostTime,
+        into outbox: inout Outbox<GossipOutput>
+    ) throws(CommandError) {
+        var takers: [PeerID] = []
+        var failures: [DeliveryFailure] = []
+        for peer in recipients {
+            if let departure = departures[peer], departure.givenUpAt <= now {
+                failures.append(DeliveryFailure(peer: peer, reason: departure.reason))
+            } else if !isFull(outgoing[peer], adding: payload.count) {
+                takers.append(peer)
+            } else if let stream = outgoing[peer], now - stream.progressAt < configuration.stallTime {
+                throw .queueFull(limit: configuration.maximumQueuedMessages)
+            } else {
+                failures.append(DeliveryFailure(peer: peer, reason: .stalled))
+            }
+        }
+        let number = nextMessageNumber
+        nextMessageNumber += 1
+        let lamport = nextLamport()
+        counters.messagesSent += 1
+        counters.messagesFailed += failures.count
+        unsettled[number] = UnsettledMessage(token: token, waitingFor: Set(takers), failures: failures)
+        for peer in takers {
+            outgoing[peer, default: OutgoingStream()].append(payload, lamport: lamport, number: number, at: now)
+            pump(peer, at: now, into: &outbox)
+        }
+        settleIfComplete(number, into: &outbox)
+    }
+
+    private func isFull(_ stream: OutgoingStream?, adding byteCount: Int) -> Bool {
+        guard let stream else { return false }
+        return stream.items.count >= configuration.maximumQueuedMessages
+            || stream.byteCount + byteCount > configuration.maximumQueuedBytes
+    }
+
+    // MARK: Routes
+
+    /// Sends what the route to `peer` takes now.
+    private mutating func pump(_ peer: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
+        guard var stream = outgoing[peer] else { return }
+        if stream.route == .none {
+            if links[peer] != nil {
+                stream.restart(on: .direct)
+            } else if !links.isEmpty {
+                stream.restart(on: .relayed)
+            }
+        }
+        while stream.sentCount < stream.items.count, hasWindow(stream) {
+            let item = stream.items[stream.sentCount]
+            stream.sentCount += 1
+            stream.sentByteCount += item.payload.count
+            transmit(item, base: stream.base, to: peer, route: stream.route, at: now, into: &outbox)
+        }
+        if stream.sentCount > 0, stream.retransmitAt == nil {
+            stream.retransmissionPause = firstPause(stream.route)
+            stream.retransmitAt = now + random.jittered(stream.retransmissionPause)
+        }
+        outgoing[peer] = stream
+    }
+
+    private func hasWindow(_ stream: OutgoingStream) -> Bool {
+        switch stream.route {
+        case .none, .awaitingStatus: false
+        case .relayed: stream.sentCount < configuration.relayWindow
+        case .direct:
+            stream.sentCount < configuration.directWindow && stream.sentByteCount < configuration.directWindowBytes
+        }
+    }
+
+    private func firstPause(_ route: OutgoingStream.Route) -> TimeSpan {
+        route == .relayed ? configuration.relayRetransmission : configuration.directRetransmission
+    }
+
+    private mutating func transmit(
+        _ item: OutgoingStream.Item, base: UInt64, to peer: PeerID, route: OutgoingStream.Route, at now: HostTime,
+        into outbox: inout Outbox<GossipOutput>
+    ) {
+        let message = DirectMessage(
+            isReliable: true, incarnation: identity.incarnation, sequence: item.sequence, base: base,
+            lamport: item.lamport, payload: item.payload)
+        if route == .direct {
+            send(.direct(message), to: peer, priority: .message, isReliable: true, into: &outbox)
+        } else {
+            _ = sendThroughOthers(.direct(message), to: peer, at: now, into: &outbox)
+        }
+    }
+
+    /// On a new link each side first says what it has of the other's stream, so that nothing is sent twice needlessly.
+    mutating func greetWithStatus(
+        _ peer: PeerID, _ incarnation: Incarnation, at now: HostTime, into outbox: inout Outbox<GossipOutput>
+    ) {
+        let next = incoming[ChainKey(author: peer, incarnation: incarnation)]?.next ?? 1
+        let status = MessageAcknowledgement(incarnation: incarnation, next: next)
+        send(.acknowledgement(status), to: peer, priority: .command, isReliable: true, into: &outbox)
+        if var stream = outgoing[peer], !stream.items.isEmpty {
+            stream.restart(on: .awaitingStatus)
+            stream.retransmitAt = now + configuration.statusTimeout
+            outgoing[peer] = stream
+        } else {
+            outgoing[peer]?.restart(on: .direct)
+        }
+        // Whoever had no way at all may have one through the new peer.
+        for other in outgoing.keys.sorted() where outgoing[other]?.route == OutgoingStream.Route.none {
+            pump(other, at: now, into: &outbox)
+        }
+    }
+
+    mutating func routesLost(with peer: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
+        if outgoing[peer] != nil {
+            outgoing[peer]?.restart(on: .none)
+            pump(peer, at: now, into: &outbox)
+        }
+        guard links.isEmpty else { return }
+        for other in outgoing.keys.sorted() { outgoing[other]?.restart(on: .none) }
+    }
+
+    // MARK: Acknowledgements
+
+    mutating func receiveAcknowledgement(
+        _ acknowledgement: MessageAcknowledgement, from peer: PeerID, overLink: Bool, at now: HostTime,
+        into outbox: inout Outbox<GossipOutput>
+    ) {
+        guard acknowledgement.incarnation == identity.incarnation, var stream = outgoing[peer] else { return }
+        let delivered = stream.acknowledge(below: acknowledgement.next, at: now)
+        if !delivered.isEmpty {
+            stream.retransmitAt = nil
+            stream.retransmissionPause = .zero
+        }
+        if overLink, stream.route == .awaitingStatus { stream.restart(on: .direct) }
+        if stream.items.isEmpty { stream.retransmitAt = nil }
+        outgoing[peer] = stream
+        for item in delivered { settle(item.number, peer, failure: nil, into: &outbox) }
+        pump(peer, at: now, into: &outbox)
+    }
+
+    private mutating func acknowledge(_ key: ChainKey, at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
+        guard let stream = incoming[key] else { return }
+        incoming[key]?.acknowledgeAt = nil
+        incoming[key]?.unacknowledgedCount = 0
+        let message = GossipMessage.acknowledgement(
+            MessageAcknowledgement(incarnation: key.incarnation, next: stream.next))
+        if links[key.author]?.incarnation == key.incarnation {
+            send(message, to: key.author, priority: .message, isReliable: true, into: &outbox)
+        } else {
+            _ = sendThroughOthers(message, to: key.author, at: now, into: &outbox)
+        }
+    }
+
+    // MARK: Receiving
+
+    mutating func receiveDirect(
+        _ message: DirectMessage, from peer: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>
+    ) {
+        // The link proves the author, and which of its process lives (AB-58).
+        guard links[peer]?.incarnation == message.incarnation else {
+            counters.unexpected += 1
+            return
+        }
+        take(message, from: peer, at: now, into: &outbox)
+    }
+
+    /// A message whose author is proven.
+    mutating func take(
+        _ message: DirectMessage, from author: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>
+    ) {
+        let key = ChainKey(author: author, incarnation: message.incarnation)
+        makeRoom(for: key, at: now)
+        var stream = incoming[key] ?? IncomingStream(at: now)
+        stream.usedAt = now
+        guard message.isReliable else {
+            let isNew = stream.unreliableSeen.insert(message.sequence)
+            incoming[key] = stream
+            if isNew {
+                deliver(
+                    IncomingStream.Received(lamport: message.lamport, payload: message.payload), from: author,
+                    mode: .unreliable, into: &outbox)
+            } else {
+                counters.messagesDuplicate += 1
+            }
+            return
+        }
+        let arrival = stream.receive(
+            message, maximumMessages: configuration.maximumQueuedMessages,
+            maximumBytes: configuration.maximumQueuedBytes)
+        stream.unacknowledgedCount += 1
+        if stream.acknowledgeAt == nil { stream.acknowledgeAt = now + configuration.acknowledgementDelay }
+        let isDue = stream.unacknowledgedCount >= configuration.acknowledgementCount
+        incoming[key] = stream
+        switch arrival {
+        case .delivered(let messages):
+            for received in messages { deliver(received, from: author, mode: .reliable, into: &outbox) }
+        case .duplicate: counters.messagesDuplicate += 1
+        case .overCap: counters.messagesOverCap += 1
+        case .held: break
+        }
+        if isDue { acknowledge(key, at: now, into: &outbox) }
+    }
+
+    private mutating func deliver(
+        _ received: IncomingStream.Received, from author: PeerID, mode: DeliveryMode,
+        into outbox: inout Outbox<GossipOutput>
+    ) {
+        counters.messagesReceived += 1
+        // A claim from outside moves our own clock by a bounded step only, so nobody can run it to its end.
+        let latest = max(messageClock, log.greatestLamport)
+        let limit = latest.addingReportingOverflow(1 << 20)
+        messageClock = max(latest, min(received.lamport, limit.overflow ? .max : limit.partialValue))
+        outbox.append(
+            .userMessage(
+                UserMessage(from: author, mode: mode, lamport: received.lamport, payload: received.payload)))
+    }
+
+    /// A few process lives of each sender are remembered; of those without a link the least recently used goes.
+    private mutating func makeRoom(for key: ChainKey, at now: HostTime) {
+        guard incoming[key] == nil else { return }
+        let lives = incoming.filter { $0.key.author == key.author }
+        guard lives.count >= 4 else { return }
+        let current = links[key.author]?.incarnation
+        let oldest = lives.filter { $0.key.incarnation != current }.min {
+            ($0.value.usedAt, $0.key) < ($1.value.usedAt, $1.key)
+        }
+        if let oldest { incoming[oldest.key] = nil }
+    }
+
+    // MARK: Settling
+
+    private mutating func settle(
+        _ number: UInt64, _ peer: PeerID, failure: DeliveryFailure.Reason?, into outbox: inout Outbox<GossipOutput>
+    ) {
+        guard unsettled[number]?.waitingFor.remove(peer) != nil else { return }
+        if let failure {
+            counters.messagesFailed += 1
+            unsettled[number]?.failures.append(DeliveryFailure(peer: peer, reason: failure))
+        }
+        settleIfComplete(number, into: &outbox)
+    }
+
+    private mutating func settleIfComplete(_ number: UInt64, into outbox: inout Outbox<GossipOutput>) {
+        guard let message = unsettled[number], message.waitingFor.isEmpty else { return }
+        unsettled[number] = nil
+        let failures = message.failures.sorted { $0.peer < $1.peer }
+        outbox.append(.messageSettled(message.token, failures.isEmpty ? .delivered : .failed(failures)))
+    }
+
+    // MARK: Members
+
+    mutating func membersChanged(
+        _ peers: [PeerID], at now: HostTime, into outbox: inout Outbox<GossipOutput>
+    ) {
+        let present = Set(peers.filter { $0 != identity.peerID })
+        for peer in members.subtracting(present).sorted() where departures[peer] == nil {
+            depart(peer, .left, patience: configuration.patienceAfterLeave, at: now)
+        }
+        for peer in present { departures[peer] = nil }
+        members = present
+        handleMessageDeadlines(at: now, into: &outbox)
+    }
+
+    mutating func memberLost(_ peer: PeerID, at now: HostTime) {
+        guard peer != identity.peerID, departures[peer] == nil else { return }
+        members.remove(peer)
+        depart(peer, .dead, patience: configuration.patienceAfterLoss, at: now)
+    }
+
+    private mutating func depart(
+        _ peer: PeerID, _ reason: DeliveryFailure.Reason, patience: TimeSpan, at now: HostTime
+    ) {
+        departures[peer] = Departure(reason: reason, since: now, givenUpAt: now + patience)
+        guard departures.count > 1024 else { return }
+        let oldest = departures.min { ($0.value.since, $0.key) < ($1.value.since, $1.key) }
+        if let oldest, outgoing[oldest.key]?.items.isEmpty ?? true { departures[oldest.key] = nil }
+    }
+
+    // MARK: Deadlines
+
+    var messageDeadline: HostTime? {
+        var earliest: HostTime?
+        func consider(_ time: HostTime?) {
+            if let time { earliest = min(earliest ?? time, time) }
+        }
+        for stream in incoming.values { consider(stream.acknowledgeAt) }
+        for (peer, stream) in outgoing {
+            guard let oldest = stream.items.first else { continue }
+            consider(stream.retransmitAt)
+            consider(oldest.submittedAt + configuration.messageLifetime)
+            consider(departures[peer]?.givenUpAt)
+        }
+        return earliest
+    }
+
+    mutating func handleMessageDeadlines(at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
+        for key in incoming.filter({ ($0.value.acknowledgeAt ?? .distantFuture) <= now }).keys.sorted() {
+            acknowledge(key, at: now, into: &outbox)
+        }
+        for peer in outgoing.filter({ !$0.value.items.isEmpty }).keys.sorted() {
+            giveUpOld(peer, at: now, into: &outbox)
+            if let time = outgoing[peer]?.retransmitAt, time <= now { retransmit(peer, at: now, into: &outbox) }
+        }
+    }
+
+    private mutating func giveUpOld(_ peer: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
+        if let departure = departures[peer], departure.givenUpAt <= now {
+            let abandoned = outgoing[peer]?.removeAll() ?? []
+            for item in abandoned { settle(item.number, peer, failure: departure.reason, into: &outbox) }
+        } else {
+            let limit = now - configuration.messageLifetime
+            let expired = outgoing[peer]?.expire(submittedBefore: limit + .nanoseconds(1)) ?? []
+            for item in expired { settle(item.number, peer, failure: .expired, into: &outbox) }
+        }
+        if outgoing[peer]?.items.isEmpty == true { outgoing[peer]?.retransmitAt = nil }
+    }
+
+    /// The link repeats by itself, so only the first is sent again there, against a receiver that dropped it; through
+    /// others, nothing else repeats.
+    private mutating func retransmit(_ peer: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
+        guard var stream = outgoing[peer], !stream.items.isEmpty else { return }
+        if stream.route == .awaitingStatus {
+            stream.restart(on: .direct)
+            outgoing[peer] = stream
+            pump(peer, at: now, into: &outbox)
+            return
+        }
+        let count = min(stream.sentCount, stream.route == .relayed ? 8 : 1)
+        for item in stream.items.prefix(count) {
+            counters.messagesRetransmitted += 1
+            transmit(item, base: stream.base, to: peer, route: stream.route, at: now, into: &outbox)
+        }
+        stream.retransmissionPause = min(stream.retransmissionPause * 2, configuration.retransmissionLimit)
+        stream.retransmitAt = now + random.jittered(stream.retransmissionPause)
+        outgoing[peer] = stream
+    }
+}

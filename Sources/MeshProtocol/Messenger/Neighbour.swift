@@ -1,0 +1,83 @@
+import MeshBase
+import MeshWire
+
+/// What the gossip remembers of one linked peer. All of it goes with the link.
+struct Neighbour: Sendable {
+    let incarnation: Incarnation
+    /// To whom the peer is linked, as it said; empty until it says so. Sorted, at most 64.
+    var announced: [PeerID] = []
+    /// How far the peer holds each chain this node holds too. May claim too much after a loss; heads repair that.
+    var held: [ChainKey: UInt64] = [:]
+
+    var nextHeadAt: HostTime
+    /// A head that differed from ours, and when to look again.
+    var differingHead: Bytes16?
+    var compareAt: HostTime?
+    /// No summary goes to the peer before this.
+    var nextSummaryAt: HostTime
+    var summaryPause: TimeSpan
+    /// Its last summary showed something this node lacks.
+    var hasNews = false
+
+    /// Refused bundles and relays; each doubles the pause in which nothing of its kind is read.
+    var offences = 0
+    var ignoredUntil = HostTime.distantPast
+    var relayAllowance: Allowance
+
+    init(incarnation: Incarnation, configuration: GossipConfiguration, firstHeadAt: HostTime, now: HostTime) {
+        self.incarnation = incarnation
+        nextHeadAt = firstHeadAt
+        nextSummaryAt = now
+        summaryPause = configuration.summaryInterval
+        relayAllowance = Allowance(burst: configuration.relayBurst, rate: configuration.relayRate, now: now)
+    }
+
+    mutating func inherit(_ replaced: Neighbour) {
+        announced = replaced.announced
+        held = replaced.held
+        offences = replaced.offences
+        ignoredUntil = replaced.ignoredUntil
+        relayAllowance = replaced.relayAllowance
+    }
+
+    func isLinked(to peer: PeerID) -> Bool { announced.contains(peer) }
+
+    mutating func noteHeld(_ key: ChainKey, _ sequence: UInt64) {
+        held[key] = max(held[key] ?? 0, sequence)
+    }
+
+    /// Bad bytes of a member are its fault, for links are authenticated: 100 ms, doubling to 10 s.
+    mutating func punish(at now: HostTime) {
+        offences += 1
+        let milliseconds = min(10_000, 100 << min(offences - 1, 7))
+        ignoredUntil = now + .milliseconds(Int64(milliseconds))
+    }
+
+    /// The earliest thing to do for this peer.
+    var deadline: HostTime {
+        guard let compareAt else { return nextHeadAt }
+        return min(nextHeadAt, compareAt)
+    }
+}
+
+/// A token bucket: `burst` at once, `rate` per second.
+struct Allowance: Sendable {
+    private let burst: Int64
+    private let nanosecondsPerToken: Int64
+    /// When the bucket would be full again.
+    private var fullAt: HostTime
+
+    init(burst: Int, rate: Int, now: HostTime) {
+        self.burst = Int64(max(1, burst))
+        nanosecondsPerToken = 1_000_000_000 / Int64(max(1, rate))
+        fullAt = now
+    }
+
+    mutating func take(at now: HostTime) -> Bool {
+        let start = max(fullAt, now)
+        let owed = start - now
+        guard owed < TimeSpan(nanoseconds: nanosecondsPerToken) * burst else { return false }
+        fullAt = start + TimeSpan(nanoseconds: nanosecondsPerToken)
+        return true
+    }
+}

@@ -1,0 +1,425 @@
+import MeshBase
+
+/// One chain of records: an author in one of its process lives.
+public struct ChainKey: Hashable, Comparable, Sendable {
+    public var author: PeerID
+    public var incarnation: Incarnation
+
+    public init(author: PeerID, incarnation: Incarnation) {
+        self.author = author
+        self.incarnation = incarnation
+    }
+
+    public static func < (left: ChainKey, right: ChainKey) -> Bool {
+        (left.author, left.incarnation) < (right.author, right.incarnation)
+    }
+}
+
+/// How much of one chain a node holds: `author 32 | incarnation 8 | contiguous u64 | forked u8`.
+public struct ChainSummary: Hashable, Sendable {
+    public static let byteCount = 49
+
+    public var key: ChainKey
+    /// Records 1 to this are held.
+    public var contiguous: UInt64
+    /// Two different records with number `contiguous + 1` are known; the chain counts only to `contiguous`.
+    public var isForked: Bool
+
+    public init(key: ChainKey, contiguous: UInt64, isForked: Bool) {
+        self.key = key
+        self.contiguous = contiguous
+        self.isForked = isForked
+    }
+}
+
+/// A page of what a node holds: every chain after `lower` (from the first when nil) up to its last entry, or without
+/// end when `reachesEnd`. Chains in that range that are not listed are not held at all, so each page stands alone.
+public struct RecordSummary: Hashable, Sendable {
+    /// Entries of one page.
+    public static let maximumEntries = 1024
+
+    /// The sender asks for what it lacks.
+    public var asksForRecords: Bool
+    public var lower: ChainKey?
+    public var reachesEnd: Bool
+    /// In strictly rising order, all after `lower`.
+    public var chains: [ChainSummary]
+
+    public init(asksForRecords: Bool, lower: ChainKey?, reachesEnd: Bool, chains: [ChainSummary]) {
+        self.asksForRecords = asksForRecords
+        self.lower = lower
+        self.reachesEnd = reachesEnd
+        self.chains = chains
+    }
+}
+
+/// Envelopes in causal order.
+public struct RecordBundle: Hashable, Sendable {
+    public static let maximumRecords = 512
+    /// A sender closes a bundle before it grows beyond this.
+    public static let targetBytes = 192 * 1024
+
+    /// More would have followed: the receiver answers with a new summary when it wants it.
+    public var hasMore: Bool
+    public var records: [[UInt8]]
+
+    public init(hasMore: Bool, records: [[UInt8]]) {
+        self.hasMore = hasMore
+        self.records = records
+    }
+}
+
+/// A message of an application for the peer it is sent to. It names no author: that is the link's peer, or the signer of
+/// the relayed message around it (AB-58).
+public struct DirectMessage: Hashable, Sendable {
+    /// Bytes around the payload.
+    public static let overheadBytes = 1 + 1 + 8 + 8 + 8 + 8
+
+    /// Reliable messages have an ordered stream; unreliable ones a number for telling copies apart.
+    public var isReliable: Bool
+    /// The sender's process life: numbers start at 1 in each.
+    public var incarnation: Incarnation
+    public var sequence: UInt64
+    /// The least number not yet settled at the sender: whatever is below will never come (again).
+    public var base: UInt64
+    public var lamport: UInt64
+    public var payload: [UInt8]
+
+    public init(
+        isReliable: Bool, incarnation: Incarnation, sequence: UInt64, base: UInt64, lamport: UInt64, payload: [UInt8]
+    ) {
+        self.isReliable = isReliable
+        self.incarnation = incarnation
+        self.sequence = sequence
+        self.base = base
+        self.lamport = lamport
+        self.payload = payload
+    }
+}
+
+/// All reliable messages of a stream below `next` have been delivered.
+public struct MessageAcknowledgement: Hashable, Sendable {
+    /// The process life of the stream's sender.
+    public var incarnation: Incarnation
+    public var next: UInt64
+
+    public init(incarnation: Incarnation, next: UInt64) {
+        self.incarnation = incarnation
+        self.next = next
+    }
+}
+
+/// A message passed on by others: signed by its author and sealed for the members.
+///
+/// ```
+/// hops left 1 | author 32 | incarnation 8 | counter 8 | recipient 32 | epoch 16 | length u32 | nonce 24
+///   | sealed DIRECT or ACKNOWLEDGEMENT | Ed25519 64
+/// ```
+/// The signature covers the mesh and all from `author` to the sealed bytes; the cipher authenticates the mesh and all
+/// from `author` to `length`.
+public struct RelayedMessage: Hashable, Sendable {
+    public static let maximumSealedBytes =
+        WireLimits.maximumMessageBytes + DirectMessage.overheadBytes + WireLimits.tagBytes
+    /// No message travels further.
+    public static let maximumHops: UInt8 = 16
+
+    /// Lowered by everyone who passes it on; not signed.
+    public var hopsLeft: UInt8
+    public var author: PeerID
+    public var incarnation: Incarnation
+    /// Rises with each relayed message of this process life, repetitions included.
+    public var counter: UInt64
+    public var recipient: PeerID
+    public var epoch: SecretID
+    public var nonce: [UInt8]
+    public var sealed: [UInt8]
+    public var signature: [UInt8]
+
+    public init(
+        hopsLeft: UInt8, author: PeerID, incarnation: Incarnation, counter: UInt64, recipient: PeerID, epoch: SecretID,
+        nonce: [UInt8], sealed: [UInt8], signature: [UInt8]
+    ) {
+        self.hopsLeft = hopsLeft
+        self.author = author
+        self.incarnation = incarnation
+        self.counter = counter
+        self.recipient = recipient
+        self.epoch = epoch
+        self.nonce = nonce
+        self.sealed = sealed
+        self.signature = signature
+    }
+
+    /// From `author` to `length`.
+    public func encodeHeader(into writer: inout ByteWriter, sealedByteCount: Int) {
+        writer.write(author.value)
+        writer.write(incarnation.value)
+        writer.write(counter)
+        writer.write(recipient.value)
+        writer.write(epoch.value)
+        writer.write(UInt32(truncatingIfNeeded: sealedByteCount))
+    }
+
+    /// From `author` to the sealed bytes.
+    public func encodeUnsigned(into writer: inout ByteWriter) {
+        encodeHeader(into: &writer, sealedByteCount: sealed.count)
+        writer.write(bytes: nonce)
+        writer.write(bytes: sealed)
+    }
+}
+
+/// What goes over channel `.gossip`: `kind u8 | body`.
+public enum GossipMessage: WireMessage {
+    /// 1: `flags u8 (1 asks, 2 has lower, 4 reaches end) | lower 40, zero without | n u16 | n × 49`.
+    case summary(RecordSummary)
+    /// 2: `flags u8 (1 has more) | n u16 | n × (u32 length | envelope)`.
+    case records(RecordBundle)
+    /// 3: `n u16 | n × 32`: records wanted by id.
+    case want([RecordID])
+    /// 4: `16`: digest of all records held; equal digests, equal sets.
+    case head(Bytes16)
+    /// 5: `n u8 | n × 32`: to whom the sender is linked, strictly rising.
+    case neighbours([PeerID])
+    /// 6: `flags u8 (1 reliable) | incarnation 8 | sequence u64 | base u64 | lamport u64 | payload to the end`.
+    case direct(DirectMessage)
+    /// 7: `incarnation 8 | next u64`.
+    case acknowledgement(MessageAcknowledgement)
+    /// 8: see `RelayedMessage`.
+    case relayed(RelayedMessage)
+    /// 9: `u32 length | envelope | u32 length | envelope`: two records of one number.
+    case fork([UInt8], [UInt8])
+
+    public static let maximumWanted = 256
+    public static let maximumNeighbours = 64
+
+    private enum Kind: UInt8 {
+        case summary = 1
+        case records = 2
+        case want = 3
+        case head = 4
+        case neighbours = 5
+        case direct = 6
+        case acknowledgement = 7
+        case relayed = 8
+        case fork = 9
+    }
+
+    public func encode(into writer: inout ByteWriter) {
+        switch self {
+        case .summary(let summary):
+            writer.write(Kind.summary.rawValue)
+            summary.encode(into: &writer)
+        case .records(let bundle):
+            writer.write(Kind.records.rawValue)
+            bundle.encode(into: &writer)
+        case .want(let ids):
+            writer.write(Kind.want.rawValue)
+            writer.write(UInt16(truncatingIfNeeded: ids.count))
+            for id in ids { writer.write(id.value) }
+        case .head(let digest):
+            writer.write(Kind.head.rawValue)
+            writer.write(digest)
+        case .neighbours(let peers):
+            writer.write(Kind.neighbours.rawValue)
+            writer.write(UInt8(truncatingIfNeeded: peers.count))
+            for peer in peers { writer.write(peer.value) }
+        case .direct(let message):
+            writer.write(Kind.direct.rawValue)
+            message.encode(into: &writer)
+        case .acknowledgement(let acknowledgement):
+            writer.write(Kind.acknowledgement.rawValue)
+            acknowledgement.encode(into: &writer)
+        case .relayed(let message):
+            writer.write(Kind.relayed.rawValue)
+            message.encode(into: &writer)
+        case .fork(let first, let second):
+            writer.write(Kind.fork.rawValue)
+            writer.write(UInt32(truncatingIfNeeded: first.count))
+            writer.write(bytes: first)
+            writer.write(UInt32(truncatingIfNeeded: second.count))
+            writer.write(bytes: second)
+        }
+    }
+
+    public init(decoding bytes: Span<UInt8>) throws(WireError) {
+        var position = 0
+        guard let kind = Kind(rawValue: try bytes.readUInt8(&position)) else { throw .unknownType }
+        switch kind {
+        case .summary: self = .summary(try RecordSummary(reading: bytes, &position))
+        case .records: self = .records(try RecordBundle(reading: bytes, &position))
+        case .want: self = .want(try Self.readWanted(bytes, &position))
+        case .head: self = .head(try bytes.readBytes16(&position))
+        case .neighbours: self = .neighbours(try Self.readNeighbours(bytes, &position))
+        case .direct: self = .direct(try DirectMessage(reading: bytes, &position))
+        case .acknowledgement: self = .acknowledgement(try MessageAcknowledgement(reading: bytes, &position))
+        case .relayed: self = .relayed(try RelayedMessage(reading: bytes, &position))
+        case .fork:
+            let first = try Self.readEnvelope(bytes, &position)
+            self = .fork(first, try Self.readEnvelope(bytes, &position))
+        }
+        try bytes.expectEnd(position)
+    }
+
+    private static func readWanted(_ bytes: Span<UInt8>, _ position: inout Int) throws(WireError) -> [RecordID] {
+        let count = Int(try bytes.readUInt16(&position))
+        guard count <= maximumWanted else { throw .limitExceeded }
+        var ids: [RecordID] = []
+        for _ in 0..<count { ids.append(RecordID(try bytes.readBytes32(&position))) }
+        return ids
+    }
+
+    private static func readNeighbours(_ bytes: Span<UInt8>, _ position: inout Int) throws(WireError) -> [PeerID] {
+        let count = Int(try bytes.readUInt8(&position))
+        guard count <= maximumNeighbours else { throw .limitExceeded }
+        var peers: [PeerID] = []
+        for _ in 0..<count {
+            let peer = PeerID(try bytes.readBytes32(&position))
+            if let last = peers.last, peer <= last { throw .invalidValue }
+            peers.append(peer)
+        }
+        return peers
+    }
+
+    /// `u32 length | bytes`, at most one record's.
+    static func readEnvelope(_ bytes: Span<UInt8>, _ position: inout Int) throws(WireError) -> [UInt8] {
+        let length = Int(try bytes.readUInt32(&position))
+        guard length <= Envelope.maximumByteCount else { throw .limitExceeded }
+        return try bytes.readBytes(&position, count: length)
+    }
+
+    /// A flag byte in which only the bits of `allowed` may stand.
+    static func readFlags(
+        _ bytes: Span<UInt8>, _ position: inout Int, allowed: UInt8
+    ) throws(WireError) -> UInt8 {
+        let flags = try bytes.readUInt8(&position)
+        guard flags & ~allowed == 0 else { throw .invalidValue }
+        return flags
+    }
+}
+
+extension ChainKey {
+    func encode(into writer: inout ByteWriter) {
+        writer.write(author.value)
+        writer.write(incarnation.value)
+    }
+
+    init(reading bytes: Span<UInt8>, _ position: inout Int) throws(WireError) {
+        author = PeerID(try bytes.readBytes32(&position))
+        incarnation = Incarnation(try bytes.readUInt64(&position))
+    }
+}
+
+extension RecordSummary {
+    func encode(into writer: inout ByteWriter) {
+        writer.write(UInt8((asksForRecords ? 1 : 0) | (lower != nil ? 2 : 0) | (reachesEnd ? 4 : 0)))
+        if let lower { lower.encode(into: &writer) } else { writer.write(zeros: 40) }
+        writer.write(UInt16(truncatingIfNeeded: chains.count))
+        for chain in chains {
+            chain.key.encode(into: &writer)
+            writer.write(chain.contiguous)
+            writer.write(UInt8(chain.isForked ? 1 : 0))
+        }
+    }
+
+    init(reading bytes: Span<UInt8>, _ position: inout Int) throws(WireError) {
+        let flags = try GossipMessage.readFlags(bytes, &position, allowed: 7)
+        asksForRecords = flags & 1 != 0
+        reachesEnd = flags & 4 != 0
+        let bound = try ChainKey(reading: bytes, &position)
+        let isBounded = flags & 2 != 0
+        if !isBounded, bound != ChainKey(author: PeerID(.zero), incarnation: Incarnation(0)) { throw .invalidValue }
+        lower = isBounded ? bound : nil
+        let count = Int(try bytes.readUInt16(&position))
+        guard count <= Self.maximumEntries else { throw .limitExceeded }
+        var chains: [ChainSummary] = []
+        var last = lower
+        for _ in 0..<count {
+            let key = try ChainKey(reading: bytes, &position)
+            if let last, key <= last { throw .invalidValue }
+            last = key
+            let contiguous = try bytes.readUInt64(&position)
+            let flags = try GossipMessage.readFlags(bytes, &position, allowed: 1)
+            chains.append(ChainSummary(key: key, contiguous: contiguous, isForked: flags != 0))
+        }
+        self.chains = chains
+    }
+}
+
+extension RecordBundle {
+    func encode(into writer: inout ByteWriter) {
+        writer.write(UInt8(hasMore ? 1 : 0))
+        writer.write(UInt16(truncatingIfNeeded: records.count))
+        for record in records {
+            writer.write(UInt32(truncatingIfNeeded: record.count))
+            writer.write(bytes: record)
+        }
+    }
+
+    init(reading bytes: Span<UInt8>, _ position: inout Int) throws(WireError) {
+        hasMore = try GossipMessage.readFlags(bytes, &position, allowed: 1) != 0
+        let count = Int(try bytes.readUInt16(&position))
+        guard count <= Self.maximumRecords else { throw .limitExceeded }
+        var records: [[UInt8]] = []
+        for _ in 0..<count { records.append(try GossipMessage.readEnvelope(bytes, &position)) }
+        self.records = records
+    }
+}
+
+extension DirectMessage {
+    func encode(into writer: inout ByteWriter) {
+        writer.write(UInt8(isReliable ? 1 : 0))
+        writer.write(incarnation.value)
+        writer.write(sequence)
+        writer.write(base)
+        writer.write(lamport)
+        writer.write(bytes: payload)
+    }
+
+    init(reading bytes: Span<UInt8>, _ position: inout Int) throws(WireError) {
+        isReliable = try GossipMessage.readFlags(bytes, &position, allowed: 1) != 0
+        incarnation = Incarnation(try bytes.readUInt64(&position))
+        sequence = try bytes.readUInt64(&position)
+        base = try bytes.readUInt64(&position)
+        guard sequence >= 1, base >= 1, base <= sequence else { throw .invalidValue }
+        lamport = try bytes.readUInt64(&position)
+        guard bytes.remaining(position) <= WireLimits.maximumMessageBytes else { throw .limitExceeded }
+        payload = try bytes.readBytes(&position, count: bytes.remaining(position))
+    }
+}
+
+extension MessageAcknowledgement {
+    func encode(into writer: inout ByteWriter) {
+        writer.write(incarnation.value)
+        writer.write(next)
+    }
+
+    init(reading bytes: Span<UInt8>, _ position: inout Int) throws(WireError) {
+        incarnation = Incarnation(try bytes.readUInt64(&position))
+        next = try bytes.readUInt64(&position)
+        guard next >= 1 else { throw .invalidValue }
+    }
+}
+
+extension RelayedMessage {
+    func encode(into writer: inout ByteWriter) {
+        writer.write(hopsLeft)
+        encodeUnsigned(into: &writer)
+        writer.write(bytes: signature)
+    }
+
+    init(reading bytes: Span<UInt8>, _ position: inout Int) throws(WireError) {
+        hopsLeft = try bytes.readUInt8(&position)
+        guard hopsLeft <= Self.maximumHops else { throw .limitExceeded }
+        author = PeerID(try bytes.readBytes32(&position))
+        incarnation = Incarnation(try bytes.readUInt64(&position))
+        counter = try bytes.readUInt64(&position)
+        recipient = PeerID(try bytes.readBytes32(&position))
+        epoch = SecretID(try bytes.readBytes16(&position))
+        let length = Int(try bytes.readUInt32(&position))
+        guard length <= Self.maximumSealedBytes else { throw .limitExceeded }
+        guard length >= WireLimits.tagBytes else { throw .invalidValue }
+        nonce = try bytes.readBytes(&position, count: Envelope.nonceByteCount)
+        sealed = try bytes.readBytes(&position, count: length)
+        signature = try bytes.readBytes(&position, count: Envelope.signatureByteCount)
+    }
+}
