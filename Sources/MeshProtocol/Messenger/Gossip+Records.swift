@@ -21,15 +21,46 @@ extension Gossip {
             throw .limitExceeded(
                 limit: configuration.maximumRecordsPerAuthor, actual: configuration.maximumRecordsPerAuthor + 1)
         }
+        // A newcomer may not yet hold its own admission; what it writes follows right behind it.
+        guard log.isAuthorised(identity.peerID) else {
+            let limit = configuration.maximumWaitingPublications
+            guard waitingPublications.count < limit else { throw .queueFull(limit: limit) }
+            waitingPublications.append(Publication(kind: kind, body: body, token: token))
+            return
+        }
+        try write(Publication(kind: kind, body: body, token: token), secret: secret, at: now, into: &outbox)
+    }
+
+    private mutating func write(
+        _ publication: Publication, secret: GroupSecret, at now: HostTime, into outbox: inout Outbox<GossipOutput>
+    ) throws(CommandError) {
+        let result: (RecordID, [RecordLog.Change])
         do {
-            let nonce = random.bytes(Envelope.nonceByteCount)
-            let (id, changes) = try log.write(
-                kind: kind, body: body, secret: secret, nonce: nonce, identity: identity)
-            try finishWriting(id, changes, token: token, at: now, into: &outbox)
-        } catch let error as CommandError {
-            throw error
+            result = try log.write(
+                kind: publication.kind, body: publication.body, secret: secret,
+                nonce: random.bytes(Envelope.nonceByteCount), identity: identity)
         } catch {
             throw .invalid(field: "body")
+        }
+        try finishWriting(result.0, result.1, token: publication.token, at: now, into: &outbox)
+    }
+
+    /// Once this node's own admission is known.
+    private mutating func writeWaiting(at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
+        guard !waitingPublications.isEmpty, log.isAuthorised(identity.peerID), let secret = epochSecrets.first else {
+            return
+        }
+        let publications = waitingPublications
+        waitingPublications = []
+        for publication in publications {
+            do {
+                try write(publication, secret: secret, at: now, into: &outbox)
+            } catch {
+                // Its body is not what its kind says: told, since the command was answered long ago.
+                counters.recordsRefused += 1
+                outbox.append(
+                    .event(ProtocolEvent(.recordRefused, detail: [.init("reason", .text("bad body"))])))
+            }
         }
     }
 
@@ -39,16 +70,15 @@ extension Gossip {
     ) throws(CommandError) {
         guard log.genesisID == nil, log.mesh == nil else { throw .notPermitted }
         guard body.label.utf8.count <= WireLimits.maximumNameBytes else { throw .invalid(field: "label") }
+        let result: (RecordID, [RecordLog.Change])
         do {
-            let nonce = random.bytes(Envelope.nonceByteCount)
-            let (id, changes) = try log.found(body: body.encoded, secret: secret, nonce: nonce, identity: identity)
-            epochSecrets = [secret] + epochSecrets.filter { $0.id != secret.id }
-            try finishWriting(id, changes, token: token, at: now, into: &outbox)
-        } catch let error as CommandError {
-            throw error
+            result = try log.found(
+                body: body.encoded, secret: secret, nonce: random.bytes(Envelope.nonceByteCount), identity: identity)
         } catch {
             throw .invalid(field: "genesis")
         }
+        epochSecrets = [secret] + epochSecrets.filter { $0.id != secret.id }
+        try finishWriting(result.0, result.1, token: token, at: now, into: &outbox)
         for peer in sortedLinks { greetWithSummary(peer, at: now, into: &outbox) }
     }
 
@@ -113,6 +143,7 @@ extension Gossip {
             }
         }
         if !isLocal { forward(fresh, from: source, into: &outbox) }
+        writeWaiting(at: now, into: &outbox)
         if log.pendingCount > 0, wantAt == nil {
             wantAt = now + configuration.wantDelay
             lastSource = source

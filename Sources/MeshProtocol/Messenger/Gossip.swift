@@ -25,6 +25,9 @@ public struct Gossip: Sendable {
     /// What new secrets set free, until there is an outbox to put it in.
     var deferredChanges: [RecordLog.Change] = []
 
+    /// Commands of a newcomer that does not hold its admission yet.
+    var waitingPublications: [Publication] = []
+
     var links: [PeerID: Neighbour] = [:]
     var catchUp: CatchUp?
     var announceAt: HostTime?
@@ -43,6 +46,12 @@ public struct Gossip: Sendable {
     var messageClock: UInt64 = 0
     var relayHistory = RelayHistory()
     var nextRelayCounter: UInt64 = 1
+
+    struct Publication: Sendable {
+        let kind: RecordKind
+        let body: [UInt8]
+        let token: CommandToken?
+    }
 
     /// The one exchange in which this node asks for what it lacks.
     struct CatchUp: Sendable {

@@ -82,7 +82,7 @@ public enum GossipOutput: Hashable, Sendable {
 
 /// What the gossip can be asked.
 public enum GossipCommand: Sendable {
-    /// Makes a record and spreads it. `body` is at most `WireLimits.maximumRecordBodyBytes` − 16 bytes.
+    /// Makes a record and spreads it; a newcomer's waits until its own admission is known here. `body` is at most `WireLimits.maximumRecordBodyBytes` − 16 bytes.
     case publish(RecordKind, body: [UInt8], token: CommandToken?)
     /// Makes the GENESIS record; its id becomes `meshID`.
     case found(GenesisBody, secret: GroupSecret, token: CommandToken?)
@@ -123,6 +123,9 @@ public struct GossipConfiguration: Hashable, Sendable {
     /// Chains one author may have: one for each process life that published something.
     public var maximumChainsPerAuthor = 1024
     public var maximumRecordsPerAuthor = 65_536
+
+    /// Records a newcomer may write before it holds its own admission.
+    public var maximumWaitingPublications = 64
 
     /// Reliable messages waiting for one recipient.
     public var maximumQueuedMessages = 1024
