@@ -47,8 +47,13 @@ public struct JournalConfiguration: Sendable {
     /// Bad chunks or hashes after which a peer is not asked for that content, and for how long.
     public var maximumStrikes = 3
     public var strikeMute = TimeSpan.seconds(60)
-    /// A content is hashed again on a peer's complaint at most this often.
-    public var complaintInterval = TimeSpan.seconds(60)
+    /// A content that looks damaged is hashed again at most this often.
+    public var verifyInterval = TimeSpan.seconds(60)
+    /// Peers are asked again what they have of a content that waits for a holder.
+    public var askInterval = TimeSpan.seconds(10)
+    /// What one peer's announcements may occupy: contents, and bytes of bitfields.
+    public var maximumHoldingsPerPeer = 10_000
+    public var maximumHoldingBytesPerPeer = 4 << 20
     /// Requests of a peer that came to nothing (cancelled, repeated, for what is not here): so many at once, so many
     /// a second; beyond, the peer is not served for `floodMute`.
     public var wastedRequestBurst = 2_048.0

@@ -4,9 +4,10 @@ import MeshWire
 /// Work on the content store. The shell performs it on the storage thread, strictly in the order given, and answers
 /// each request with one `StorageCompletion`, in the same order.
 public enum StorageRequest: Hashable, Sendable {
-    /// Make room for a content and keep its hashes. A content the store knows already, whole or in part, keeps the
-    /// chunks that were good at its last `verify` and takes writes again.
+    /// Make room for a content and keep its hashes. A partial content that the store knows already keeps its chunks.
     case begin(ContentID, byteCount: UInt64, leaves: [Bytes32])
+    /// Turn a complete content whose bytes went bad into a partial one that takes writes. Answered by `began`.
+    case reopen(ContentID)
     /// Keep one chunk of a begun content. The bytes are verified by the machine.
     case write(ContentID, chunk: UInt64, bytes: [UInt8])
     case read(ContentID, chunk: UInt64, for: PeerID)
@@ -19,8 +20,8 @@ public enum StorageRequest: Hashable, Sendable {
 
     public var content: ContentID {
         switch self {
-        case .begin(let content, _, _), .write(let content, _, _), .read(let content, _, _), .finish(let content),
-            .remove(let content), .verify(let content):
+        case .begin(let content, _, _), .reopen(let content), .write(let content, _, _), .read(let content, _, _),
+            .finish(let content), .remove(let content), .verify(let content):
             content
         }
     }

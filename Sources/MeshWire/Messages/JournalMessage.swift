@@ -74,9 +74,7 @@ public enum JournalMessage: Hashable, Sendable {
     case cancel(ContentID, chunks: [UInt32])
     /// Kind 9: as `request`; no index at all says that nothing of this content is here.
     case notHere(ContentID, chunks: [UInt32])
-    /// Kind 10: `content | chunk index u32`: the chunk that came from you does not have its hash; look at your disk.
-    case rejected(ContentID, index: UInt32)
-    /// Kind 11: `count u16 | contents`: say what you have of these. Answered by `have`.
+    /// Kind 10: `count u16 | contents`: say what you have of these. Answered by `have`.
     case ask([ContentID])
 }
 
@@ -90,8 +88,7 @@ extension JournalMessage: WireMessage {
     private static let chunkKind: UInt8 = 7
     private static let cancelKind: UInt8 = 8
     private static let notHereKind: UInt8 = 9
-    private static let rejectedKind: UInt8 = 10
-    private static let askKind: UInt8 = 11
+    private static let askKind: UInt8 = 10
 
     public func encode(into writer: inout ByteWriter) {
         switch self {
@@ -127,10 +124,6 @@ extension JournalMessage: WireMessage {
             Self.encode(Self.cancelKind, content, chunks, into: &writer)
         case .notHere(let content, let chunks):
             Self.encode(Self.notHereKind, content, chunks, into: &writer)
-        case .rejected(let content, let index):
-            writer.write(Self.rejectedKind)
-            writer.write(content.value)
-            writer.write(index)
         case .ask(let contents):
             writer.write(Self.askKind)
             writer.write(UInt16(contents.count))
@@ -181,7 +174,7 @@ extension JournalMessage: WireMessage {
     private static func decode(_ kind: UInt8, _ bytes: Span<UInt8>, _ position: inout Int) throws(WireError) -> Self {
         if kind == haveKind { return .have(try decodeEntries(bytes, &position)) }
         if kind == askKind { return .ask(try decodeContents(bytes, &position)) }
-        guard (wantManifestKind...rejectedKind).contains(kind) else { throw .unknownType }
+        guard (wantManifestKind...notHereKind).contains(kind) else { throw .unknownType }
         let content = ContentID(try bytes.readBytes32(&position))
         switch kind {
         case wantManifestKind:
@@ -207,10 +200,8 @@ extension JournalMessage: WireMessage {
             return .chunk(content, index: index, bytes: try bytes.readBytes(&position, count: size))
         case cancelKind:
             return .cancel(content, chunks: try decodeChunks(bytes, &position))
-        case notHereKind:
-            return .notHere(content, chunks: try decodeChunks(bytes, &position))
         default:
-            return .rejected(content, index: try decodeChunkIndex(bytes, &position))
+            return .notHere(content, chunks: try decodeChunks(bytes, &position))
         }
     }
 

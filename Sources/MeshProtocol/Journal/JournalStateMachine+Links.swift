@@ -1,0 +1,173 @@
+import MeshBase
+import MeshWire
+
+/// Links that come and go, and who holds what.
+extension JournalStateMachine {
+    /// Bytes of one announcement, below what a link message carries.
+    private static let announcementBytes = 128 << 10
+
+    mutating func linkUp(_ peer: PeerID, at now: HostTime, _ outbox: inout Output) {
+        guard peer != identity else { return }
+        if peers[peer] != nil { linkDown(peer, at: now, &outbox) }
+        peers[peer] = JournalPeer(configuration: configuration)
+        peerOrder.insert(peer, at: peerOrder.firstIndex { $0 > peer } ?? peerOrder.count)
+        let entries = contents.keys.sorted().compactMap { fullEntry($0) }
+        for entry in entries { contents[entry.content]?.isAnnounced = true }
+        announce(entries, to: peer, &outbox)
+    }
+
+    mutating func linkDown(_ peer: PeerID, at now: HostTime, _ outbox: inout Output) {
+        guard let state = peers.removeValue(forKey: peer) else { return }
+        peerOrder.removeAll { $0 == peer }
+        askedCount -= state.asked.count
+        for key in state.asked.keys.sorted(by: { ($0.content, $0.chunk) < ($1.content, $1.chunk) }) {
+            contents[key.content]?.transfer?.released(key.chunk, by: peer)
+        }
+        for key in state.hashesAsked {
+            if let page = key.page {
+                contents[key.content]?.hashes.pageAsks.removeValue(forKey: page)
+            } else {
+                contents[key.content]?.hashes.manifestAsk = nil
+            }
+        }
+        for (id, holding) in state.holder.holdings {
+            for chunk in holding.chunks.members { contents[id]?.transfer?.holderLost(chunk) }
+        }
+        for id in state.candidates.sorted() {
+            guard let phase = contents[id]?.phase else { continue }
+            if phase == .hashing { askForHashes(id, at: now, &outbox) }
+            if phase == .fetching { fillAll(id, at: now, &outbox) }
+            updateSource(id, at: now)
+        }
+        hasChanged = true
+    }
+
+    // MARK: Saying what is here
+
+    /// Everything this node can serve of the content; `nil` when that is nothing.
+    private func fullEntry(_ id: ContentID) -> HaveEntry? {
+        guard let content = contents[id] else { return nil }
+        if content.isComplete {
+            return HaveEntry(content: id, generation: content.generation, chunks: .complete)
+        }
+        guard content.presentCount > 0, let transfer = content.transfer else { return nil }
+        return HaveEntry(
+            content: id, generation: content.generation, chunks: .bitfield(transfer.present.bitfield))
+    }
+
+    mutating func markAnnouncing(_ id: ContentID, at now: HostTime) {
+        guard announcingSet.insert(id).inserted else { return }
+        announcing.append(id)
+        deadlines.arm(.announce, at: now + configuration.announceDelay)
+    }
+
+    /// Tells everybody what was written since the last time; members that have all of it hear only of the end.
+    mutating func announce(at now: HostTime, _ outbox: inout Output) {
+        let news = announcing
+        announcing = []
+        announcingSet = []
+        var complete: [HaveEntry] = []
+        var partial: [HaveEntry] = []
+        for id in news {
+            guard let content = contents[id], content.presentCount > 0 || content.isComplete else { continue }
+            if content.isComplete || !content.isAnnounced {
+                guard let entry = fullEntry(id) else { continue }
+                if content.isComplete { complete.append(entry) } else { partial.append(entry) }
+            } else {
+                let ranges = ChunkSet.ranges(of: content.unannounced.sorted())
+                guard !ranges.isEmpty, ranges.count <= JournalLimits.maximumRangesPerEntry else { continue }
+                partial.append(HaveEntry(content: id, generation: content.generation, chunks: .ranges(ranges)))
+            }
+            contents[id]?.unannounced = []
+            contents[id]?.isAnnounced = true
+        }
+        for peer in peerOrder {
+            let fitting = partial.filter { peers[peer]?.holder[$0.content]?.isComplete != true }
+            announce(complete + fitting, to: peer, &outbox)
+        }
+        hasChanged = true
+    }
+
+    private func announce(_ entries: [HaveEntry], to peer: PeerID, _ outbox: inout Output) {
+        var batch: [HaveEntry] = []
+        var size = 0
+        for entry in entries {
+            if size + entry.byteCount > Self.announcementBytes || batch.count == JournalLimits.maximumContentsPerMessage {
+                if !batch.isEmpty { send(.have(batch), to: peer, &outbox) }
+                batch = []
+                size = 0
+            }
+            batch.append(entry)
+            size += entry.byteCount
+        }
+        if !batch.isEmpty { send(.have(batch), to: peer, &outbox) }
+    }
+
+    /// Takes back everything said about the content.
+    mutating func withdraw(_ id: ContentID, _ outbox: inout Output) {
+        let generation = nextGeneration()
+        contents[id]?.generation = generation
+        contents[id]?.unannounced = []
+        contents[id]?.isAnnounced = false
+        let entry = HaveEntry(content: id, generation: generation, chunks: .ranges([]))
+        for peer in peerOrder { send(.have([entry]), to: peer, &outbox) }
+    }
+
+    // MARK: Hearing what is elsewhere
+
+    mutating func receiveHave(
+        _ entries: [HaveEntry], from peer: PeerID, at now: HostTime, _ outbox: inout Output
+    ) {
+        for entry in entries {
+            let limit = contents[entry.content]?.chunkCount
+            guard
+                let update = peers[peer]?.holder.apply(entry, chunkLimit: limit, configuration: configuration)
+            else { return }
+            switch update {
+            case .ignored(let isRefused):
+                if isRefused { statistics.announcementsDropped += 1 }
+            case .changed(let gained, let lost):
+                holdingChanged(entry.content, of: peer, gained: gained, lost: lost, at: now, &outbox)
+            }
+        }
+        fill(peer, at: now, &outbox)
+    }
+
+    private mutating func holdingChanged(
+        _ id: ContentID, of peer: PeerID, gained: ChunkSet, lost: ChunkSet, at now: HostTime, _ outbox: inout Output
+    ) {
+        guard let phase = contents[id]?.phase else { return }
+        if peers[peer]?.holder[id]?.isComplete ?? false { hasChanged = true }
+        guard phase != .complete, phase != .removing else { return }
+        if contents[id]?.transfer != nil {
+            for chunk in lost.members { contents[id]?.transfer?.holderLost(chunk) }
+            for chunk in gained.members { contents[id]?.transfer?.holderGained(chunk) }
+        }
+        if peers[peer]?.holder[id]?.hasAnything ?? false { peers[peer]?.addCandidate(id) }
+        if phase == .hashing { askForHashes(id, at: now, &outbox) }
+        updateSource(id, at: now)
+    }
+
+    /// At most one answer a second to one peer.
+    mutating func receiveAsk(
+        _ asked: [ContentID], from peer: PeerID, at now: HostTime, _ outbox: inout Output
+    ) {
+        guard let last = peers[peer]?.lastAskAnswered, now - last >= .seconds(1) else {
+            statistics.requestsDropped += 1
+            return
+        }
+        peers[peer]?.lastAskAnswered = now
+        announce(asked.compactMap { fullEntry($0) }, to: peer, &outbox)
+    }
+}
+
+extension HaveEntry {
+    /// Bytes on the wire.
+    fileprivate var byteCount: Int {
+        switch chunks {
+        case .complete: 37
+        case .bitfield(let bytes): 41 + bytes.count
+        case .ranges(let ranges): 39 + 8 * ranges.count
+        }
+    }
+}
