@@ -11,7 +11,7 @@ import Testing
         world.connectAll()
 
         let token = world.add(file, at: 0, note: "hello")
-        let arrived = world.run(for: .seconds(10), until: { $0.has(file, 1) })
+        let arrived = world.run(for: .seconds(10), until: { $0.shows(file, 1) })
 
         #expect(arrived)
         world.run(for: .milliseconds(200))
@@ -35,7 +35,7 @@ import Testing
         world.connectAll()
 
         world.add(file, at: 0)
-        world.run(for: .seconds(20), until: { $0.has(file, 1) })
+        world.run(for: .seconds(20), until: { $0.shows(file, 1) })
 
         // 10 MiB at 12.5 MB/s are 0.84 s; round trips of 40 ms and the window's growth cost little.
         #expect(world.has(file, 1))
@@ -48,7 +48,7 @@ import Testing
         world.connectAll()
 
         world.add(file, at: 0)
-        world.run(for: .seconds(30), until: { world in (1..<5).allSatisfy { world.has(file, $0) } })
+        world.run(for: .seconds(30), until: { world in (1..<5).allSatisfy { world.shows(file, $0) } })
 
         #expect((1..<5).allSatisfy { world.has(file, $0) })
         #expect(world.nodes[0].chunksSent <= 128 * 3 / 2, "sent \(world.nodes[0].chunksSent)")
@@ -61,7 +61,7 @@ import Testing
         world.connect(1, 2)
 
         world.add(file, at: 0)
-        world.run(for: .seconds(20), until: { $0.has(file, 1) && $0.has(file, 2) })
+        world.run(for: .seconds(20), until: { $0.shows(file, 1) && $0.shows(file, 2) })
 
         #expect(world.has(file, 2))
         #expect(world.nodes[1].chunksSent == 64)

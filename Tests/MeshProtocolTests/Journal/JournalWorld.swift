@@ -249,11 +249,16 @@ struct JournalWorld {
 
     func attachments(_ node: Int) -> [AttachmentSummary] { nodes[node].machine.attachments }
 
-    func has(_ file: TestFile, _ node: Int) -> Bool {
-        guard let stored = nodes[node].store.contents[file.id], stored.isComplete else { return false }
-        return stored.chunks.count == file.chunks.count
-            && file.chunks.indices.allSatisfy { stored.chunks[UInt64($0)] == file.chunks[$0] }
+    /// The node says that it has the file. Cheap.
+    func shows(_ file: TestFile, _ node: Int) -> Bool {
+        nodes[node].store.contents[file.id]?.isComplete == true
             && attachments(node).contains { $0.content == file.id && $0.isPresent }
+    }
+
+    /// The node says that it has the file, and its store holds exactly that.
+    func has(_ file: TestFile, _ node: Int) -> Bool {
+        guard shows(file, node), let stored = nodes[node].store.contents[file.id] else { return false }
+        return stored.chunks.count == file.chunks.count && file.chunks.indices.allSatisfy { stored.isGood(UInt64($0)) }
     }
 
     func count(_ kind: ProtocolEvent.Kind, _ node: Int) -> Int { nodes[node].events.count { $0.kind == kind } }
