@@ -29,7 +29,7 @@ struct Neighbour: Sendable {
         nextHeadAt = firstHeadAt
         nextSummaryAt = now
         summaryPause = configuration.summaryInterval
-        relayAllowance = Allowance(burst: configuration.relayBurst, rate: configuration.relayRate, now: now)
+        relayAllowance = Allowance(burst: configuration.relayBurst, perSecond: configuration.relayRate)
     }
 
     mutating func inherit(_ replaced: Neighbour) {
@@ -57,27 +57,5 @@ struct Neighbour: Sendable {
     var deadline: HostTime {
         guard let compareAt else { return nextHeadAt }
         return min(nextHeadAt, compareAt)
-    }
-}
-
-/// A token bucket: `burst` at once, `rate` per second.
-struct Allowance: Sendable {
-    private let burst: Int64
-    private let nanosecondsPerToken: Int64
-    /// When the bucket would be full again.
-    private var fullAt: HostTime
-
-    init(burst: Int, rate: Int, now: HostTime) {
-        self.burst = Int64(max(1, burst))
-        nanosecondsPerToken = 1_000_000_000 / Int64(max(1, rate))
-        fullAt = now
-    }
-
-    mutating func take(at now: HostTime) -> Bool {
-        let start = max(fullAt, now)
-        let owed = start - now
-        guard owed < TimeSpan(nanoseconds: nanosecondsPerToken) * burst else { return false }
-        fullAt = start + TimeSpan(nanoseconds: nanosecondsPerToken)
-        return true
     }
 }
