@@ -1,0 +1,232 @@
+import MeshBase
+import MeshCrypto
+import MeshWire
+
+/// What the session wants done, in this order.
+public enum SessionOutput: Sendable {
+    /// A message of channel `.session` for a directly linked peer.
+    case send(SessionMessage, to: PeerID, priority: Priority, isReliable: Bool)
+    /// To the gossip: make a record and spread it.
+    case publish(RecordKind, body: [UInt8], token: CommandToken?)
+    /// To the gossip: make the GENESIS record. Comes after `setSecrets`.
+    case foundMesh(GenesisBody, GroupSecret)
+    /// To the gossip: a newcomer's GENESIS record; its id was checked against the ticket's mesh.
+    case adoptMesh(MeshID, genesis: [UInt8])
+    case dial(DialRequest)
+    case closeLink(PeerID)
+    /// Every secret that may open a handshake, epoch secrets first. `SessionStateMachine.epochSecrets` are those that
+    /// also seal records.
+    case setSecrets([GroupSecret])
+    case setMesh(MeshID)
+    /// A datagram for the discovery groups, on every usable interface.
+    case sendBeacon([UInt8])
+    /// To the 0600 setting, before anything else of this turn leaves the node: the start count must be on disk before
+    /// another node sees it.
+    case persist(SessionState)
+    /// `members` differs from before; ask after the turn.
+    case membersChanged
+    /// Dead or left.
+    case memberLost(PeerID)
+    /// This node is a member now: welcome received and its ADMIT record seen.
+    case joined(MeshID)
+    case joinFailed(JoinFailure)
+    case inviteReady(CommandToken, Ticket)
+    case inviteRevoked(CommandToken, SecretID)
+    /// The farewell has reached everybody linked, or 500 ms have passed.
+    case left
+    case event(ProtocolEvent)
+}
+
+/// What the session can be told.
+public enum SessionCommand: Sendable {
+    /// A new mesh with this node as its first member.
+    case found(label: String)
+    /// A node that has a mesh starts again.
+    case resume(SessionState)
+    /// Enters the ticket's mesh. `extraAddresses` are tried beside the ticket's, whatever they are: a person named them.
+    case join(Ticket, extraAddresses: [SocketAddress])
+    case linkEstablished(LinkIdentity)
+    case linkLost(PeerID, LinkLoss)
+    case linkMoved(PeerID, SocketAddress)
+    /// Authentic datagrams of these peers arrived.
+    case heard([PeerID])
+    case roundTrip(PeerID, smoothed: TimeSpan, variance: TimeSpan)
+    case dialFailed(DialRequest, DialFailure)
+    /// Records in causal order, also those restored from the store at start; other kinds are ignored.
+    case recordAccepted(AcceptedRecord)
+    /// This node's own GENESIS record with its signature, once the gossip has made it; newcomers get it.
+    case setGenesis([UInt8])
+    case beaconReceived([UInt8], from: SocketAddress)
+    /// Where this node's socket can be reached, with its port; also at start.
+    case localAddressesChanged([SocketAddress])
+    /// The kernel reported that nobody listens there.
+    case unreachable(SocketAddress)
+    /// `expiresAfter` counts on this node's own clock; `nil` never expires.
+    case createInvite(expiresAfter: TimeSpan?, token: CommandToken)
+    case revokeInvite(SecretID, token: CommandToken)
+    case leave
+    case rename(String)
+}
+
+/// One node admitted to the mesh, as this node sees it.
+public struct Member: Hashable, Sendable {
+    public enum State: String, Hashable, Sendable, CaseIterable {
+        case alive
+        /// Not heard for a while, or not met yet since this node started.
+        case suspect
+        /// A local judgement, revised as soon as the member is heard again.
+        case dead
+        /// It said farewell itself.
+        case left
+    }
+
+    public var peer: PeerID
+    /// Untrusted text of at most 64 bytes: escape it on screen. Never an identity.
+    public var name: String
+    public var state: State
+    public var incarnation: Incarnation
+    public var revision: UInt64
+    /// Where it says it can be reached; the address of its link first.
+    public var addresses: [SocketAddress]
+    /// `nil` for the founder.
+    public var admittedBy: PeerID?
+    /// The last authentic datagram over a link of this node's own.
+    public var lastHeardAt: HostTime?
+    /// When `state` last changed.
+    public var since: HostTime
+    public var isLocal: Bool
+    /// There is a direct link.
+    public var isLinked: Bool
+}
+
+/// One way that was tried to reach a mesh.
+public struct DialAttempt: Hashable, Sendable {
+    public enum Outcome: String, Hashable, Sendable, CaseIterable {
+        case noAnswer
+        /// The kernel said that nobody listens there.
+        case portUnreachable
+        /// Never dialled: unspecified, multicast, without a port, or this node itself.
+        case notDialable
+        /// A handshake was finished but no welcome followed.
+        case noWelcome
+    }
+
+    public var address: SocketAddress
+    public var outcome: Outcome
+
+    public init(address: SocketAddress, outcome: Outcome) {
+        self.address = address
+        self.outcome = outcome
+    }
+}
+
+/// Why this node did not become a member.
+public enum JoinFailure: Hashable, Sendable {
+    /// Nobody who holds the secret answered. A revoked or expired ticket looks just like this: strangers get silence.
+    case noAnswer(tried: [DialAttempt])
+    /// Somebody answered and said no.
+    case refused(SessionMessage.Refusal)
+    /// Peers were reached, but none that speaks this version.
+    case versionMismatch(tried: [DialAttempt])
+}
+
+/// A ticket's join secret that is worth something now.
+public struct InviteSummary: Hashable, Sendable {
+    public var id: SecretID
+    /// Who made it.
+    public var author: PeerID
+    /// When this node will revoke it; `nil` if never, or if another node will.
+    public var expiresAt: HostTime?
+
+    public init(id: SecretID, author: PeerID, expiresAt: HostTime?) {
+        self.id = id
+        self.author = author
+        self.expiresAt = expiresAt
+    }
+}
+
+/// Tuning of the session. Relations between the values are asserted in its tests.
+public struct SessionConfiguration: Hashable, Sendable {
+    /// Between two keep-alives on a watched link.
+    public var keepAliveInterval = TimeSpan.milliseconds(250)
+    /// Keep-alives missed before a member is suspected; also the multiple of the round trip and of its variance is 4.
+    public var missedKeepAlives: Int64 = 3
+    /// How long the neighbours have to answer for a suspect: 2 intervals. Extended once when too few of them answer.
+    public var confirmationTime = TimeSpan.milliseconds(500)
+    /// The least time for a probe's answer; else 2 round trips.
+    public var leastProbeTime = TimeSpan.milliseconds(100)
+    /// Neighbours asked about a suspect.
+    public var confirmers = 3
+    /// Up to this many members every link is watched; beyond, `watchedNeighbours` of the ring of ids.
+    public var fullWatchLimit = 16
+    public var watchedNeighbours = 8
+    /// On links that are not watched: 8 intervals.
+    public var slowKeepAliveInterval = TimeSpan.milliseconds(2_000)
+    /// Up to this many members each links with each.
+    public var fullMeshLimit = 32
+    /// Members not met yet count as suspect this long after the start, then as dead.
+    public var startGrace = TimeSpan.milliseconds(3_000)
+
+    /// A lost member is dialled this often …
+    public var redialInterval = TimeSpan.milliseconds(2_000)
+    /// … for this long, then …
+    public var eagerRedialTime = TimeSpan.seconds(1_800 as Int64)
+    /// … this often, for ever.
+    public var slowRedialInterval = TimeSpan.seconds(30 as Int64)
+    /// An existing member waits this long, ± 20 %, for a newcomer to dial it first.
+    public var newcomerDialDelay = TimeSpan.milliseconds(300)
+
+    public var isDiscoveryEnabled = true
+    /// Members call out this often, ± a third: every 5 to 10 s …
+    public var beaconInterval = TimeSpan.milliseconds(7_500)
+    /// … and this often while joining or while a member is missing.
+    public var urgentBeaconInterval = TimeSpan.milliseconds(2_000)
+    public var joinBeaconInterval = TimeSpan.milliseconds(700)
+
+    public var joinTimeout = TimeSpan.seconds(10 as Int64)
+    /// A newcomer repeats its hello this often, to one link after the other.
+    public var helloInterval = TimeSpan.milliseconds(1_000)
+    public var leaveTimeout = TimeSpan.milliseconds(500)
+
+    public var maximumMembers = 1024
+    public var maximumJoinSecrets = 16
+    public var capabilities: UInt32 = 0
+
+    public init() {}
+}
+
+/// Counters since the start; every refusal and every drop of a bounded table has one.
+public struct SessionStatistics: Hashable, Sendable {
+    public var malformedMessages: UInt64 = 0
+    /// Messages of peers that are not linked, or not admitted.
+    public var unexpectedMessages: UInt64 = 0
+    public var presencesAccepted: UInt64 = 0
+    /// Presence records that were known, or older than what is known.
+    public var presencesStale: UInt64 = 0
+    /// Presence records whose signature is not their owner's.
+    public var presencesForged: UInt64 = 0
+    /// Presence records of nodes that are not members, dropped from the waiting room.
+    public var presencesEvicted: UInt64 = 0
+    public var keepAlivesSent: UInt64 = 0
+    public var suspicions: UInt64 = 0
+    public var refutations: UInt64 = 0
+    public var deaths: UInt64 = 0
+    public var returns: UInt64 = 0
+    public var probesSent: UInt64 = 0
+    /// Probe requests beyond the table's bounds.
+    public var probeRequestsDropped: UInt64 = 0
+    public var dials: UInt64 = 0
+    public var beaconsSent: UInt64 = 0
+    public var beaconsHeard: UInt64 = 0
+    /// Datagrams on the beacon port that no secret opens.
+    public var beaconsForeign: UInt64 = 0
+    /// Beacons beyond the rate at which they are tried or answered.
+    public var beaconsIgnored: UInt64 = 0
+    public var admissions: UInt64 = 0
+    public var admissionsRefused: UInt64 = 0
+    public var identityConflicts: UInt64 = 0
+    /// Deadlines handled more than one keep-alive interval late.
+    public var lateDeadlines: UInt64 = 0
+
+    public init() {}
+}
