@@ -131,15 +131,18 @@ public enum JoinFailure: Hashable, Sendable {
 }
 
 /// A ticket's join secret that is worth something now.
-public struct InviteSummary: Hashable, Sendable {
+public struct InviteSummary: Sendable {
     public var id: SecretID
+    /// To hand out: with the addresses of this node as they are now.
+    public var ticket: Ticket?
     /// Who made it.
     public var author: PeerID
     /// When this node will revoke it; `nil` if never, or if another node will.
     public var expiresAt: HostTime?
 
-    public init(id: SecretID, author: PeerID, expiresAt: HostTime?) {
+    public init(id: SecretID, ticket: Ticket?, author: PeerID, expiresAt: HostTime?) {
         self.id = id
+        self.ticket = ticket
         self.author = author
         self.expiresAt = expiresAt
     }

@@ -2,25 +2,313 @@ import MeshBase
 import MeshCrypto
 import MeshWire
 
+/// Who is here, who is suspect, and which paths reach them. No node has a special role.
+///
+/// The composite of the parts beside it: `MemberList` (who was admitted, and what they say about themselves), `Liveness`
+/// and `Suspicion` (who is alive, by this node's own evidence), `Admission`, `Invites`, `Discovery` (beacons), `Paths` and
+/// `DialSchedule` (whom to dial where, and when). It decides and asks; the shell performs. Its topics stand in extensions,
+/// one a file: `+Founding`, `+Admission`, `+Links`, `+Presence`, `+Monitoring`, `+Discovery`.
+///
+/// Bounds: 1,024 members, 64 presence records of strangers, 64 probes for others, 16 join secrets, 256 recently dialled
+/// beacon addresses.
 public struct SessionStateMachine: Sendable {
-    public init(identity: NodeIdentity, name: String, configuration: SessionConfiguration, random: RandomStream) {}
-    /// One message of channel `.session` from a linked peer.
+    /// Where this node stands.
+    enum Phase: Hashable, Sendable {
+        case idle
+        /// GENESIS is asked for and not yet accepted.
+        case founding
+        case joining
+        case member
+        case leaving
+        /// Left in order; nothing happens any more.
+        case ended
+        /// Another process with the same key goes on in this node's place (MEM-02).
+        case yielded
+    }
+
+    /// One link, as the session needs to know it.
+    struct Link: Sendable {
+        var identity: LinkIdentity
+        var address: SocketAddress
+        var establishedAt: HostTime
+        var smoothed = TimeSpan.milliseconds(10)
+        var variance = TimeSpan.milliseconds(5)
+        /// The peer watches this node, so it gets a keep-alive every interval.
+        var isWatchedByPeer = false
+        /// Members that the peer does not hear itself.
+        var peerAsked: [PeerID] = []
+        /// Keep-alives in a row whose digest differed from ours.
+        var mismatches = 0
+        var lastSummaryAt: HostTime?
+        /// Set when the peer has said farewell.
+        var closesAt: HostTime?
+    }
+
+    struct Timers: Sendable {
+        var tick: HostTime?
+        var monitor: HostTime?
+        var join: HostTime?
+        var hello: HostTime?
+        var leave: HostTime?
+        var persist: HostTime?
+    }
+
+    let identity: NodeIdentity
+    let configuration: SessionConfiguration
+    var random: RandomStream
+    var phase = Phase.idle
+    public internal(set) var meshID: MeshID?
+    /// The mesh's name for people, from its GENESIS.
+    public internal(set) var label = ""
+    public internal(set) var statistics = SessionStatistics()
+    /// Those that seal records, newest first.
+    public internal(set) var epochSecrets: [GroupSecret] = []
+
+    /// This node's own name, as its presence record says it.
+    public internal(set) var name: String
+    var genesis: [UInt8] = []
+    var startCount: UInt64 = 1
+    var revision: UInt64 = 0
+    var startedAt = HostTime.zero
+    /// Other lives of this node's key that its start count was raised above; each at most once.
+    var outbid: Set<Incarnation> = []
+
+    var list = MemberList()
+    var liveness: [PeerID: Liveness] = [:]
+    var links: [PeerID: Link] = [:]
+    /// Linked peers in ascending order.
+    var linkOrder: [PeerID] = []
+    var watched: Set<PeerID> = []
+    var neighbours: Set<PeerID> = []
+    var probeTasks: [ProbeTask] = []
+    var health = LocalHealth()
+    var tickCount = 0
+
+    var inviteTable = Invites()
+    var admission = Admission()
+    var joining: Joining?
+    var farewellWaiting: Set<PeerID> = []
+    var inheritedContacts: [PeerID: [SocketAddress]] = [:]
+
+    var localAddresses: [SocketAddress] = []
+    var discovery = Discovery()
+    var dials = DialSchedule()
+    var timers = Timers()
+
+    /// `name` is cut to 64 bytes; an empty one becomes "node".
+    public init(identity: NodeIdentity, name: String, configuration: SessionConfiguration, random: RandomStream) {
+        self.identity = identity
+        self.configuration = configuration
+        self.random = random
+        self.name = Self.acceptable(name) ?? "node"
+    }
+
+    var localPeer: PeerID { identity.peerID }
+
+    /// `nil` for a name of nothing.
+    static func acceptable(_ name: String) -> String? {
+        let name = SafeText.shortened(name, maximumBytes: WireLimits.maximumNameBytes)
+        return name.isEmpty ? nil : name
+    }
+
+    // MARK: The four verbs
+
+    /// One message of channel `.session` from a linked peer. What is wrong is dropped and counted.
     public mutating func receive(
         _ payload: [UInt8], from peer: PeerID, at now: HostTime, into outbox: inout Outbox<SessionOutput>
-    ) {}
+    ) {
+        guard links[peer] != nil else {
+            statistics.unexpectedMessages &+= 1
+            return
+        }
+        let message: SessionMessage
+        do {
+            message = try SessionMessage(decoding: payload)
+        } catch {
+            statistics.malformedMessages &+= 1
+            return
+        }
+        noteHeard(peer, at: now, into: &outbox)
+        handle(message, from: peer, at: now, into: &outbox)
+    }
+
+    private mutating func handle(
+        _ message: SessionMessage, from peer: PeerID, at now: HostTime, into outbox: inout Outbox<SessionOutput>
+    ) {
+        switch message {
+        case .hello(let presence): handleHello(presence, from: peer, at: now, into: &outbox)
+        case .welcome(let welcome): handleWelcome(welcome, from: peer, at: now, into: &outbox)
+        case .refusal(let refusal): handleRefusal(refusal, at: now, into: &outbox)
+        case .presences(let presences): handlePresences(presences, from: peer, at: now, into: &outbox)
+        case .probe(let nonce): send(.probeAnswer(nonce: nonce), to: peer, priority: .clock, into: &outbox)
+        case .probeAnswer: break  // Having heard it is all that counts; `noteHeard` has done the rest.
+        case .farewellSeen: handleFarewellSeen(from: peer, at: now, into: &outbox)
+        case .summary, .want, .keepAlive, .probeRequest, .probeResult, .suspicion:
+            guard phase == .member, list.contains(peer) else {
+                statistics.unexpectedMessages &+= 1
+                return
+            }
+            handleMemberMessage(message, from: peer, at: now, into: &outbox)
+        }
+    }
+
+    private mutating func handleMemberMessage(
+        _ message: SessionMessage, from peer: PeerID, at now: HostTime, into outbox: inout Outbox<SessionOutput>
+    ) {
+        switch message {
+        case .summary(let versions): handleSummary(versions, from: peer, into: &outbox)
+        case .want(let peers): handleWant(peers, from: peer, into: &outbox)
+        case .keepAlive(let keepAlive): handleKeepAlive(keepAlive, from: peer, at: now, into: &outbox)
+        case .probeRequest(let subject, let nonce):
+            handleProbeRequest(subject, nonce: nonce, from: peer, at: now, into: &outbox)
+        case .probeResult(let subject, let nonce, let outcome):
+            handleProbeResult(subject, nonce: nonce, outcome: outcome, from: peer, at: now, into: &outbox)
+        case .suspicion(let subject): handleWarning(about: subject, at: now, into: &outbox)
+        default: break
+        }
+    }
+
     public mutating func submit(
         _ command: SessionCommand, at now: HostTime, into outbox: inout Outbox<SessionOutput>
-    ) throws(CommandError) {}
-    public mutating func handleDeadline(at now: HostTime, into outbox: inout Outbox<SessionOutput>) {}
-    public var nextDeadline: HostTime? { nil }
-    /// Sorted by name, then id; this node included.
-    public var members: [Member] { [] }
-    public var invites: [InviteSummary] { [] }
-    public var meshID: MeshID? { nil }
-    public var label: String { "" }
-    public var epochSecrets: [GroupSecret] { [] }
-    public func isAdmitted(_ peer: PeerID) -> Bool { false }
-    public func ticket(for invite: SecretID) -> Ticket? { nil }
-    public var statistics: SessionStatistics { SessionStatistics() }
-    public var localHealthMultiplier: Int { 1 }
+    ) throws(CommandError) {
+        switch command {
+        case .found(let label): try found(label: label, at: now, into: &outbox)
+        case .resume(let state): try resume(state, at: now, into: &outbox)
+        case .join(let ticket, let extra): try join(ticket, extraAddresses: extra, at: now, into: &outbox)
+        case .linkEstablished(let link): linkEstablished(link, at: now, into: &outbox)
+        case .linkLost(let peer, let loss): linkLost(peer, loss, at: now, into: &outbox)
+        case .linkMoved(let peer, let address): linkMoved(peer, to: address, at: now, into: &outbox)
+        case .heard(let peers): for peer in peers { noteHeard(peer, at: now, into: &outbox) }
+        case .roundTrip(let peer, let smoothed, let variance):
+            links[peer]?.smoothed = max(smoothed, .zero)
+            links[peer]?.variance = max(variance, .zero)
+        case .dialFailed(let request, let failure): dialFailed(request, failure)
+        case .recordAccepted(let record): recordAccepted(record, at: now, into: &outbox)
+        case .setGenesis(let bytes): setGenesis(bytes, at: now, into: &outbox)
+        case .beaconReceived(let datagram, let source): beaconReceived(datagram, from: source, at: now, into: &outbox)
+        case .localAddressesChanged(let addresses): localAddressesChanged(addresses, at: now, into: &outbox)
+        case .unreachable(let address): unreachable(address, at: now, into: &outbox)
+        case .createInvite(let span, let token): try createInvite(expiresAfter: span, token: token, at: now, into: &outbox)
+        case .revokeInvite(let id, let token): try revokeInvite(id, token: token, into: &outbox)
+        case .leave: leave(at: now, into: &outbox)
+        case .rename(let name): try rename(name, at: now, into: &outbox)
+        }
+    }
+
+    public mutating func handleDeadline(at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
+        guard let planned = nextDeadline, planned <= now else { return }
+        noteLateness(now - planned, at: now)
+        if isDue(timers.tick, now) { tick(at: now, into: &outbox) }
+        if isDue(timers.monitor, now) { checkMembers(at: now, into: &outbox) }
+        if isDue(timers.hello, now) { sendHello(at: now, into: &outbox) }
+        if isDue(timers.join, now) { joinTimedOut(at: now, into: &outbox) }
+        if isDue(timers.leave, now) { finishLeaving(at: now, into: &outbox) }
+        if isDue(discovery.nextAt, now) { callOut(at: now, into: &outbox) }
+        if isDue(dials.nextDeadline, now) { dialMissing(at: now, into: &outbox) }
+        if isDue(inviteTable.nextDeadline, now) { revokeExpired(at: now, into: &outbox) }
+        if isDue(timers.persist, now) { persist(at: now, into: &outbox) }
+    }
+
+    private func isDue(_ time: HostTime?, _ now: HostTime) -> Bool { (time ?? .distantFuture) <= now }
+
+    public var nextDeadline: HostTime? {
+        var least: HostTime?
+        for time in [
+            timers.tick, timers.monitor, timers.join, timers.hello, timers.leave, timers.persist, discovery.nextAt,
+            dials.nextDeadline, inviteTable.nextDeadline,
+        ] {
+            guard let time else { continue }
+            least = min(least ?? time, time)
+        }
+        return least
+    }
+
+    // MARK: Queries
+
+    /// Whether records make this peer a member; links made under a join secret need not lead to one.
+    public func isAdmitted(_ peer: PeerID) -> Bool { list.contains(peer) }
+
+    /// Everybody admitted, this node included; sorted by name, then id.
+    public var members: [Member] {
+        list.order.map(member).sorted { ($0.name, $0.peer) < ($1.name, $1.peer) }
+    }
+
+    private func member(_ peer: PeerID) -> Member {
+        let entry = list[peer]
+        let isLocal = peer == localPeer
+        let life = liveness[peer]
+        let link = links[peer]
+        let incarnation = isLocal ? identity.incarnation : link?.identity.incarnation ?? entry?.presence?.incarnation
+        var addresses = entry?.presence?.addresses ?? []
+        if let link { addresses = [link.address] + addresses.filter { $0 != link.address } }
+        return Member(
+            peer: peer, name: isLocal ? name : entry?.name ?? "", state: isLocal ? .alive : life?.state ?? .suspect,
+            incarnation: incarnation ?? Incarnation(0), revision: entry?.presence?.revision ?? 0,
+            addresses: addresses, admittedBy: entry?.admission?.by, lastHeardAt: life?.lastHeard,
+            since: isLocal ? startedAt : life?.since ?? startedAt, isLocal: isLocal, isLinked: link != nil)
+    }
+
+    /// The invites that are worth something now, newest first.
+    public var invites: [InviteSummary] {
+        inviteTable.active(limit: configuration.maximumJoinSecrets).map { id, invite in
+            InviteSummary(
+                id: id, ticket: ticket(for: invite), author: invite.author, expiresAt: invite.expiresAt)
+        }
+    }
+
+    func ticket(for invite: Invites.Invite) -> Ticket? {
+        meshID.map { mesh in
+            Ticket(
+                meshID: mesh, joinSecret: invite.secret.secret, addresses: Paths.forTicket(localAddresses))
+        }
+    }
+
+    /// 1 to 8: by how much this node's own lateness stretches its time-outs.
+    public var localHealthMultiplier: Int { health.multiplier }
+
+    // MARK: Shared by the extensions
+
+    func send(
+        _ message: SessionMessage, to peer: PeerID, priority: Priority, isReliable: Bool = false,
+        into outbox: inout Outbox<SessionOutput>
+    ) {
+        outbox.append(.send(message, to: peer, priority: priority, isReliable: isReliable))
+    }
+
+    func emit(
+        _ kind: ProtocolEvent.Kind, _ subject: PeerID? = nil, _ detail: [ProtocolEvent.Detail] = [],
+        into outbox: inout Outbox<SessionOutput>
+    ) {
+        outbox.append(.event(ProtocolEvent(kind, subject: subject, detail: detail)))
+    }
+
+    /// Every secret that may open a handshake now, epoch secrets first.
+    var handshakeSecrets: [GroupSecret] {
+        var secrets = epochSecrets
+        if let joining { secrets.append(joining.secret) }
+        for (id, invite) in inviteTable.active(limit: configuration.maximumJoinSecrets)
+        where !secrets.contains(where: { $0.id == id }) {
+            secrets.append(invite.secret)
+        }
+        return secrets
+    }
+
+    mutating func schedulePersist(at time: HostTime) {
+        timers.persist = min(timers.persist ?? time, time)
+    }
+
+    mutating func persist(at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
+        timers.persist = nil
+        guard let meshID, !epochSecrets.isEmpty else { return }
+        var state = SessionState(
+            mesh: meshID, startCount: startCount, label: label, name: name,
+            epochSecrets: epochSecrets.compactMap { Bytes32($0.secret.revealed()) })
+        state.genesis = genesis
+        state.expiringInvites = inviteTable.expiring(at: now)
+        state.contacts = list.order.compactMap { peer in
+            guard let contacts = list[peer]?.contacts, !contacts.isEmpty else { return nil }
+            return SessionState.Contact(peer: peer, addresses: contacts)
+        }
+        outbox.append(.persist(state))
+    }
 }

@@ -98,7 +98,8 @@ public struct PresenceVersion: Hashable, Sendable {
     }
 }
 
-/// `digest 16 | health u8 | n u8 | n × asked 32 | n u8 | n × (subject 32 | age ms u32)`: 19 bytes in a full mesh.
+/// `digest 16 | flags u8 | health u8 | n u8 | n × asked 32 | n u8 | n × (subject 32 | age ms u32)`: 20 bytes in a full
+/// mesh. Flag 1: the sender watches the receiver.
 public struct KeepAlive: Hashable, Sendable {
     /// How long ago the sender, or somebody it hears, last heard `subject`.
     public struct Report: Hashable, Sendable {
@@ -113,6 +114,8 @@ public struct KeepAlive: Hashable, Sendable {
 
     /// Digest of the presence records the sender holds.
     public var digest: Bytes16
+    /// The sender watches the receiver, and counts on hearing it every 250 ms.
+    public var isWatching: Bool
     /// The sender's own-health multiplier, 1 to 8.
     public var health: UInt8
     /// Members the sender does not hear itself and wants reports about; at most 64.
@@ -120,8 +123,11 @@ public struct KeepAlive: Hashable, Sendable {
     /// Reports about what the receiver asked for; at most 64.
     public var reports: [Report]
 
-    public init(digest: Bytes16, health: UInt8, asked: [PeerID] = [], reports: [Report] = []) {
+    public init(
+        digest: Bytes16, isWatching: Bool, health: UInt8, asked: [PeerID] = [], reports: [Report] = []
+    ) {
         self.digest = digest
+        self.isWatching = isWatching
         self.health = health
         self.asked = asked
         self.reports = reports
@@ -208,6 +214,7 @@ extension PresenceVersion {
 extension KeepAlive {
     fileprivate func encode(into writer: inout ByteWriter) {
         writer.write(digest)
+        writer.write(UInt8(isWatching ? 1 : 0))
         writer.write(health)
         writer.write(list: asked)
         writer.write(UInt8(reports.count))
@@ -219,6 +226,7 @@ extension KeepAlive {
 
     fileprivate init(reading bytes: Span<UInt8>, at position: inout Int) throws(WireError) {
         digest = try bytes.readBytes16(&position)
+        isWatching = try bytes.readUInt8(&position) & 1 != 0
         health = try bytes.readUInt8(&position)
         asked = try bytes.readPeers(&position, maximum: SessionMessage.Limits.keepAliveEntries)
         let count = Int(try bytes.readUInt8(&position))

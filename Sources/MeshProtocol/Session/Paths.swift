@@ -1,0 +1,140 @@
+import MeshBase
+import MeshCrypto
+import MeshWire
+
+/// Which addresses are told to others, and which of theirs are tried.
+///
+/// Loopback addresses mean "this machine" and nothing elsewhere. A node tells its loopback addresses only when it has no
+/// others (it is bound to loopback), and tries a member's loopback addresses only when the member can be on this machine:
+/// this node has no other addresses itself, or the record came over a link from this machine, or it names one of this
+/// machine's own addresses. What a person typed or a ticket says is tried as it stands.
+enum Paths {
+    /// What goes into the presence record: dialable, without 0.0.0.0 and multicast, best first.
+    static func advertised(_ local: [SocketAddress]) -> [SocketAddress] {
+        let dialable = unique(local.filter(\.isDialable))
+        let remote = dialable.filter { !$0.isLoopback }
+        let global = remote.filter { !$0.isLinkLocal }
+        let best = !global.isEmpty ? global : !remote.isEmpty ? remote : dialable
+        return Array(interleaved(best.map { $0.with(scope: 0) }).prefix(WireLimits.maximumPresenceAddresses))
+    }
+
+    /// The few of them that fit into a ticket.
+    static func forTicket(_ local: [SocketAddress]) -> [SocketAddress] {
+        Array(advertised(local).prefix(WireLimits.maximumTicketAddresses))
+    }
+
+    /// Whether `address` is one of this machine's own.
+    static func isThisHost(_ address: SocketAddress, local: [SocketAddress]) -> Bool {
+        address.isLoopback || local.contains { $0.hasSameHost(as: address) }
+    }
+
+    /// Everything worth trying for one member, to be raced in one dial: where it was last linked from first.
+    static func candidates(for entry: MemberList.Entry, local: [SocketAddress]) -> [SocketAddress] {
+        let told = entry.presence?.addresses ?? []
+        let hasOnlyLoopback = local.allSatisfy(\.isLoopback)
+        let sharesHost =
+            hasOnlyLoopback || entry.isToldFromThisHost
+            || told.contains { address in !address.isLoopback && local.contains { $0.hasSameHost(as: address) } }
+        let usable = told.filter { sharesHost || !$0.isLoopback }
+        return dialable(entry.contacts + interleaved(usable), local: local)
+    }
+
+    /// `addresses` without those nobody can answer at and those of this node; link-local ones once per interface.
+    static func dialable(_ addresses: [SocketAddress], local: [SocketAddress]) -> [SocketAddress] {
+        let scopes = linkLocalScopes(local)
+        let ports = Set(local.map(\.port))
+        var output: [SocketAddress] = []
+        for address in addresses where address.isDialable {
+            if local.contains(where: { $0.hasSameHost(as: address) && $0.port == address.port }) { continue }
+            if address.isLoopback, ports.contains(address.port) { continue }
+            if address.family == .ipv6, address.isLinkLocal, address.scope == 0 {
+                output += scopes.map { address.with(scope: $0) }
+            } else {
+                output.append(address)
+            }
+        }
+        return Array(unique(output).prefix(maximumCandidates))
+    }
+
+    static let maximumCandidates = 32
+
+    /// Interfaces on which a link-local address can be tried; at most four.
+    private static func linkLocalScopes(_ local: [SocketAddress]) -> [UInt32] {
+        let scopes = Set(local.filter { $0.family == .ipv6 && $0.isLinkLocal && $0.scope != 0 }.map(\.scope))
+        return Array(scopes.sorted().prefix(4))
+    }
+
+    /// IPv4 and IPv6 by turns, each in ascending order, so that neither family starves the other.
+    private static func interleaved(_ addresses: [SocketAddress]) -> [SocketAddress] {
+        let fourth = addresses.filter { $0.family == .ipv4 }.sorted()
+        let sixth = addresses.filter { $0.family == .ipv6 }.sorted()
+        var output: [SocketAddress] = []
+        for index in 0..<max(fourth.count, sixth.count) {
+            if index < fourth.count { output.append(fourth[index]) }
+            if index < sixth.count { output.append(sixth[index]) }
+        }
+        return output
+    }
+
+    private static func unique(_ addresses: [SocketAddress]) -> [SocketAddress] {
+        var seen: Set<SocketAddress> = []
+        return addresses.filter { seen.insert($0).inserted }
+    }
+}
+
+extension SocketAddress {
+    func hasSameHost(as other: SocketAddress) -> Bool {
+        family == other.family && with(port: 0).with(scope: 0) == other.with(port: 0).with(scope: 0)
+    }
+}
+
+/// When each member without a link is dialled next: every 2 s for half an hour, then every 30 s, for ever.
+struct DialSchedule: Sendable {
+    private struct Entry: Sendable {
+        var nextAt: HostTime
+        var lostSince: HostTime
+    }
+
+    private var entries: [PeerID: Entry] = [:]
+
+    /// Starts trying `peer`; a schedule that runs already is only brought forward.
+    mutating func start(_ peer: PeerID, at time: HostTime, lostSince: HostTime) {
+        if let entry = entries[peer] {
+            entries[peer]?.nextAt = min(entry.nextAt, time)
+        } else {
+            entries[peer] = Entry(nextAt: time, lostSince: lostSince)
+        }
+    }
+
+    mutating func stop(_ peer: PeerID) { entries[peer] = nil }
+
+    mutating func removeAll() { entries.removeAll() }
+
+    func isRunning(_ peer: PeerID) -> Bool { entries[peer] != nil }
+
+    /// Tries everybody at once, and eagerly again: the network has changed.
+    mutating func bringForward(to now: HostTime) {
+        for peer in entries.keys.sorted() { entries[peer] = Entry(nextAt: now, lostSince: now) }
+    }
+
+    /// Peers to dial now, ascending; each is scheduled for its next time.
+    mutating func takeDue(
+        at now: HostTime, configuration: SessionConfiguration, random: inout RandomStream
+    ) -> [PeerID] {
+        let due = entries.keys.filter { entries[$0]?.nextAt ?? .distantFuture <= now }.sorted()
+        for peer in due {
+            guard let entry = entries[peer] else { continue }
+            let isEager = now - entry.lostSince < configuration.eagerRedialTime
+            let interval = isEager ? configuration.redialInterval : configuration.slowRedialInterval
+            entries[peer]?.nextAt = now + random.jittered(interval, spread: 0.1)
+        }
+        return due
+    }
+
+    /// Somebody was lost less than `span` ago.
+    func hasLost(within span: TimeSpan, before now: HostTime) -> Bool {
+        entries.values.contains { now - $0.lostSince < span }
+    }
+
+    var nextDeadline: HostTime? { entries.values.lazy.map(\.nextAt).min() }
+}

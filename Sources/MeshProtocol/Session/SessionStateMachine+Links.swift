@@ -1,0 +1,131 @@
+import MeshBase
+import MeshCrypto
+import MeshWire
+
+/// Links as they come and go, and whom to dial.
+extension SessionStateMachine {
+    mutating func linkEstablished(
+        _ link: LinkIdentity, at now: HostTime, into outbox: inout Outbox<SessionOutput>
+    ) {
+        let peer = link.peer
+        guard peer != localPeer, [.joining, .member].contains(phase) else { return outbox.append(.closeLink(peer)) }
+        if links[peer] == nil { linkOrder.insert(peer, at: linkOrder.partitionPoint { $0 < peer }) }
+        let isNewLife = links[peer]?.identity.incarnation != link.incarnation
+        links[peer] = Link(identity: link, address: link.address, establishedAt: now)
+        dials.stop(peer)
+        if phase == .joining {
+            if joining?.isWelcomed == false, linkOrder.count == 1 { sendHello(at: now, into: &outbox) }
+            return
+        }
+        list.note(contact: link.address, of: peer)
+        schedulePersist(at: now + configuration.redialInterval)
+        if isNewLife, list.contains(peer) { outbox.append(.membersChanged) }
+        noteHeard(peer, at: now, into: &outbox)
+        // Under the epoch secret the peer is a member, even if its ADMIT record has not come this far yet.
+        if list.contains(peer) || epochSecrets.contains(where: { $0.id == link.secretID }) {
+            introduce(to: peer, at: now, into: &outbox)
+        }
+    }
+
+    /// What a member tells another first: its own record, what it knows of the others, and that it is alive.
+    mutating func introduce(to peer: PeerID, at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
+        guard let own = list[localPeer]?.presence else { return }
+        send(.presences([own]), to: peer, priority: .command, isReliable: true, into: &outbox)
+        sendSummary(to: peer, at: now, into: &outbox)
+        sendKeepAlive(to: peer, at: now, into: &outbox)
+    }
+
+    mutating func linkLost(
+        _ peer: PeerID, _ loss: LinkLoss, at now: HostTime, into outbox: inout Outbox<SessionOutput>
+    ) {
+        guard links.removeValue(forKey: peer) != nil else { return }
+        linkOrder.removeAll { $0 == peer }
+        if phase == .leaving { return handleFarewellSeen(from: peer, at: now, into: &outbox) }
+        guard phase == .member, list.contains(peer) else { return }
+        probeTasks.removeAll { $0.subject == peer && $0.requester == nil }
+        outbox.append(.membersChanged)
+        if !hasLeft(peer) {
+            dials.start(peer, at: now + random.jittered(configuration.leastProbeTime), lostSince: now)
+        }
+        switch loss {
+        // A new handshake took its place: no gap.
+        case .replaced, .closedHere: break
+        case .closedByPeer, .timedOut, .protocolViolation:
+            beginSuspicion(peer, isHinted: true, reason: loss.rawValue, at: now, into: &outbox)
+        }
+    }
+
+    mutating func linkMoved(
+        _ peer: PeerID, to address: SocketAddress, at now: HostTime, into outbox: inout Outbox<SessionOutput>
+    ) {
+        guard links[peer] != nil else { return }
+        links[peer]?.address = address
+        list.note(contact: address, of: peer)
+        schedulePersist(at: now + configuration.redialInterval)
+        outbox.append(.membersChanged)
+    }
+
+    // MARK: Dialling
+
+    /// Up to 32 members each links with each; beyond, with its neighbours on the ring of ids, and with whoever dials.
+    func isWanted(_ peer: PeerID) -> Bool {
+        !hasLeft(peer) && (list.count <= configuration.fullMeshLimit || neighbours.contains(peer))
+    }
+
+    mutating func dialMissing(at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
+        guard phase == .member, let secret = epochSecrets.first else { return dials.removeAll() }
+        for peer in dials.takeDue(at: now, configuration: configuration, random: &random) {
+            guard let entry = list[peer], isWanted(peer), !isHeardOverLink(peer, at: now) else {
+                dials.stop(peer)
+                continue
+            }
+            let addresses = Paths.candidates(for: entry, local: localAddresses)
+            guard !addresses.isEmpty else { continue }
+            statistics.dials &+= 1
+            outbox.append(.dial(DialRequest(addresses: addresses, secretID: secret.id, expectedPeer: peer)))
+        }
+    }
+
+    private func isHeardOverLink(_ peer: PeerID, at now: HostTime) -> Bool {
+        guard links[peer] != nil, let heard = liveness[peer]?.lastHeard else { return false }
+        return now - heard < configuration.slowKeepAliveInterval
+    }
+
+    mutating func dialFailed(_ request: DialRequest, _ failure: DialFailure) {
+        guard phase == .joining else { return }
+        if case .versionMismatch = failure { joining?.isVersionMismatch = true }
+        for address in request.addresses where joining?.tried.contains(where: { $0.address == address }) == false {
+            joining?.note(address, .noAnswer)
+        }
+    }
+
+    // MARK: This node's own addresses
+
+    mutating func localAddressesChanged(
+        _ addresses: [SocketAddress], at now: HostTime, into outbox: inout Outbox<SessionOutput>
+    ) {
+        let before = Paths.advertised(localAddresses)
+        let isFirst = localAddresses.isEmpty
+        localAddresses = addresses
+        guard phase == .member || phase == .joining else { return }
+        if !isFirst { emit(.interfacesChanged, into: &outbox) }
+        if configuration.isDiscoveryEnabled { discovery.startBurst(at: now) }
+        guard phase == .member else { return }
+        if Paths.advertised(addresses) != before { renewOwnPresence(at: now, into: &outbox) }
+        dials.bringForward(to: now)
+    }
+
+    /// Nobody listens where this node just sent to: ask at once instead of waiting for silence.
+    mutating func unreachable(
+        _ address: SocketAddress, at now: HostTime, into outbox: inout Outbox<SessionOutput>
+    ) {
+        if phase == .joining { joining?.note(address, .portUnreachable) }
+        guard phase == .member else { return }
+        for peer in linkOrder {
+            guard let link = links[peer]?.address, link.port == address.port, link.hasSameHost(as: address) else {
+                continue
+            }
+            beginSuspicion(peer, isHinted: true, reason: "portUnreachable", at: now, into: &outbox)
+        }
+    }
+}
