@@ -19,7 +19,7 @@ struct Discovery: Sendable {
     private(set) var nextAt: HostTime?
     /// How many calls of the burst at the start are done.
     private var burstStep = 0
-    private var allowance = Allowance(burst: 200, perSecond: 100)
+    private var allowance = Allowance(burst: 200, rate: 100, now: .distantPast)
     private var answeredAt: HostTime?
     /// When an address was last dialled because of a beacon. Bounded: the oldest goes first.
     private var dialled: [SocketAddress: HostTime] = [:]
@@ -100,28 +100,6 @@ struct Discovery: Sendable {
             guard dialled.count < Self.maximumDialled else { return false }
         }
         dialled[address] = now
-        return true
-    }
-}
-
-/// A token bucket.
-struct Allowance: Sendable {
-    private let burst: Double
-    private let perSecond: Double
-    private var level: Double
-    private var updatedAt: HostTime?
-
-    init(burst: Double, perSecond: Double) {
-        self.burst = burst
-        self.perSecond = perSecond
-        level = burst
-    }
-
-    mutating func take(at now: HostTime) -> Bool {
-        if let updatedAt { level = min(burst, level + max(0, (now - updatedAt).seconds) * perSecond) }
-        updatedAt = now
-        guard level >= 1 else { return false }
-        level -= 1
         return true
     }
 }
