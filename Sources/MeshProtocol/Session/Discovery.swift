@@ -19,7 +19,7 @@ struct Discovery: Sendable {
     private(set) var nextAt: HostTime?
     /// How many calls of the burst at the start are done.
     private var burstStep = 0
-    private var allowance = Allowance(burst: 200, rate: 100, now: .distantPast)
+    private var allowance = Allowance(burst: 200, perSecond: 100)
     private var answeredAt: HostTime?
     /// When an address was last dialled because of a beacon. Bounded: the oldest goes first.
     private var dialled: [SocketAddress: HostTime] = [:]
