@@ -106,15 +106,10 @@ public struct TimeSpan: Hashable, Comparable, Sendable {
         TimeSpan(nanoseconds: saturatingProduct(count, 1_000_000_000))
     }
 
-    /// Whole and broken seconds; not a number or beyond the range clamps to the ends. `.seconds(3)` means the other one.
+    /// Whole and broken seconds, rounded to the nearest nanosecond; beyond the range the ends, zero for "not a number".
+    /// `.seconds(3)` means the other one.
     @_disfavoredOverload
-    public static func seconds(_ value: Double) -> TimeSpan {
-        guard !value.isNaN else { return .zero }
-        let nanoseconds = value * 1e9
-        if nanoseconds >= 9.2e18 { return TimeSpan(nanoseconds: .max) }
-        if nanoseconds <= -9.2e18 { return TimeSpan(nanoseconds: .min) }
-        return TimeSpan(nanoseconds: Int64(nanoseconds))
-    }
+    public static func seconds(_ value: Double) -> TimeSpan { rounding(value * 1e9) }
 
     public var seconds: Double { Double(nanoseconds) / 1e9 }
     public var milliseconds: Double { Double(nanoseconds) / 1e6 }
@@ -140,14 +135,23 @@ public struct TimeSpan: Hashable, Comparable, Sendable {
         TimeSpan(nanoseconds: saturatingProduct(span.nanoseconds, factor))
     }
 
+    /// Rounded towards zero. By zero: the end of the range on the span's side, the longest span there is.
     @inlinable
     public static func / (span: TimeSpan, divisor: Int64) -> TimeSpan {
-        TimeSpan(nanoseconds: divisor == 0 ? .max : span.nanoseconds / divisor)
+        if divisor == 0 { return TimeSpan(nanoseconds: span.nanoseconds < 0 ? .min : .max) }
+        // The one quotient that does not fit: the least number divided by −1.
+        let (quotient, overflow) = span.nanoseconds.dividedReportingOverflow(by: divisor)
+        return TimeSpan(nanoseconds: overflow ? .max : quotient)
     }
 
-    /// The span scaled by a real factor, saturating.
+    /// The span scaled by a real factor, rounded to the nearest nanosecond, saturating; zero for "not a number".
     public func scaled(by factor: Double) -> TimeSpan {
-        TimeSpan.seconds(seconds * factor)
+        TimeSpan.rounding(Double(nanoseconds) * factor)
+    }
+
+    private static func rounding(_ nanoseconds: Double) -> TimeSpan {
+        if nanoseconds.isNaN { return .zero }
+        return TimeSpan(nanoseconds: Int64(exactly: nanoseconds.rounded()) ?? (nanoseconds > 0 ? .max : .min))
     }
 }
 

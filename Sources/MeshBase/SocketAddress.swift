@@ -101,7 +101,8 @@ public struct SocketAddress: Hashable, Comparable, Sendable, CustomStringConvert
         return scope == 0 ? text : "\(text)%\(scope)"
     }
 
-    /// Reads `192.0.2.1:47800` or `[2001:db8::1]:47800`; without a port, `defaultPort`. `nil` for names and nonsense.
+    /// Reads `192.0.2.1:47800` or `[2001:db8::1]:47800`; without a port, `defaultPort`. `nil` for names and nonsense:
+    /// no signs, no leading zeros in IPv4 (which elsewhere mean octal), no digits but ASCII's.
     public init?(_ text: some StringProtocol, defaultPort: UInt16 = 0) {
         var host = String(text)
         var port = defaultPort
@@ -109,12 +110,15 @@ public struct SocketAddress: Hashable, Comparable, Sendable, CustomStringConvert
             guard let close = host.firstIndex(of: "]") else { return nil }
             let rest = host[host.index(after: close)...]
             if !rest.isEmpty {
-                guard rest.first == ":", let parsed = UInt16(rest.dropFirst()) else { return nil }
+                guard rest.first == ":", let parsed = parseDecimal(rest.dropFirst(), as: UInt16.self) else {
+                    return nil
+                }
                 port = parsed
             }
             host = String(host[host.index(after: host.startIndex)..<close])
+            guard host.contains(":") else { return nil }
         } else if host.filter({ $0 == ":" }).count == 1, let colon = host.firstIndex(of: ":") {
-            guard let parsed = UInt16(host[host.index(after: colon)...]) else { return nil }
+            guard let parsed = parseDecimal(host[host.index(after: colon)...], as: UInt16.self) else { return nil }
             port = parsed
             host = String(host[..<colon])
         }
@@ -124,22 +128,38 @@ public struct SocketAddress: Hashable, Comparable, Sendable, CustomStringConvert
     private init?(host: String, port: UInt16) {
         if host.contains(":") {
             let parts = host.split(separator: "%", maxSplits: 1, omittingEmptySubsequences: false)
-            let scope = parts.count == 2 ? UInt32(parts[1]) : 0
+            let scope = parts.count == 2 ? parseDecimal(parts[1], as: UInt32.self) : 0
             guard let scope, let bytes = IPv6Text.parse(parts[0]) else { return nil }
             self.init(family: .ipv6, address: bytes, port: port, scope: scope)
         } else {
-            let parts = host.split(separator: ".", omittingEmptySubsequences: false)
-            let bytes = parts.compactMap { part in part.count <= 3 ? UInt8(part) : nil }
-            guard parts.count == 4, bytes.count == 4 else { return nil }
+            guard let bytes = parseIPv4(host) else { return nil }
             self.init(family: .ipv4, address: bytes, port: port)
         }
     }
 }
 
+/// ASCII digits only, at least one; `nil` beyond the type's range.
+private func parseDecimal<Value: FixedWidthInteger>(_ text: some StringProtocol, as type: Value.Type) -> Value? {
+    guard !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+    return Value(text)
+}
+
+private func parseIPv4(_ text: some StringProtocol) -> [UInt8]? {
+    let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+    let bytes = parts.compactMap { part in
+        part.count > 1 && part.first == "0" ? nil : parseDecimal(part, as: UInt8.self)
+    }
+    return parts.count == 4 && bytes.count == 4 ? bytes : nil
+}
+
 /// Numeric IPv6 text, without the C library so that it works the same in every target.
 enum IPv6Text {
+    /// RFC 5952: lower case, the first longest run of two or more zero groups as "::", IPv4-mapped addresses dotted.
     static func format(_ bytes: [UInt8]) -> String {
         let groups = stride(from: 0, to: 16, by: 2).map { UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]) }
+        if groups[..<5].allSatisfy({ $0 == 0 }), groups[5] == 0xffff {
+            return "::ffff:" + bytes[12...].map(String.init).joined(separator: ".")
+        }
         var best = 0..<0
         var start = 0
         while start < 8 {
@@ -153,30 +173,35 @@ enum IPv6Text {
         return hexadecimal(0..<best.lowerBound) + "::" + hexadecimal(best.upperBound..<8)
     }
 
+    /// RFC 4291, section 2.2, in all its three forms.
     static func parse(_ text: some StringProtocol) -> [UInt8]? {
         let characters = String(text)
-        let parts: [String]
-        if let gap = characters.firstGap {
-            parts = [gap.before, gap.after]
-        } else {
-            parts = [characters]
+        guard let gap = characters.firstGap else {
+            guard let groups = parseGroups(characters, mayEndInIPv4: true), groups.count == 8 else { return nil }
+            return bytes(groups)
         }
-        let groups = parts.map { $0.isEmpty ? [] : parseGroups($0) }
-        guard let head = groups.first ?? nil else { return nil }
-        if groups.count == 1 { return head.count == 8 ? bytes(head) : nil }
-        guard let tail = groups[1], head.count + tail.count <= 7 else { return nil }
+        guard let head = parseGroups(gap.before, mayEndInIPv4: false),
+            let tail = parseGroups(gap.after, mayEndInIPv4: true), head.count + tail.count <= 7
+        else { return nil }
         return bytes(head + [UInt16](repeating: 0, count: 8 - head.count - tail.count) + tail)
     }
 
-    private static func parseGroups(_ text: String) -> [UInt16]? {
+    private static func parseGroups(_ text: String, mayEndInIPv4: Bool) -> [UInt16]? {
+        guard !text.isEmpty else { return [] }
+        var parts = text.split(separator: ":", omittingEmptySubsequences: false)
+        var dotted: [UInt16] = []
+        if mayEndInIPv4, let last = parts.last, last.contains(".") {
+            guard let bytes = parseIPv4(last) else { return nil }
+            dotted = [UInt16(bytes[0]) << 8 | UInt16(bytes[1]), UInt16(bytes[2]) << 8 | UInt16(bytes[3])]
+            parts.removeLast()
+        }
         var output: [UInt16] = []
-        for part in text.split(separator: ":", omittingEmptySubsequences: false) {
-            guard (1...4).contains(part.count), part.allSatisfy(\.isHexDigit), let value = UInt16(part, radix: 16) else {
-                return nil
-            }
+        for part in parts {
+            guard (1...4).contains(part.utf8.count), part.allSatisfy(\.isHexDigit), let value = UInt16(part, radix: 16)
+            else { return nil }
             output.append(value)
         }
-        return output
+        return output + dotted
     }
 
     private static func bytes(_ groups: [UInt16]) -> [UInt8] {
