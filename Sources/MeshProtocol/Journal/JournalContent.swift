@@ -69,7 +69,7 @@ struct JournalContent: Sendable {
     var sourcelessSince: HostTime?
     var isWaitingSaid = false
     var lastAskAt: HostTime?
-    var rate = RateMeter()
+    var rate = TransferRate()
 
     init(id: ContentID, generation: UInt32) {
         self.id = id
@@ -111,7 +111,7 @@ struct JournalContent: Sendable {
 }
 
 /// Bytes a second over the last half second or more.
-struct RateMeter: Sendable {
+struct TransferRate: Sendable {
     private(set) var bytesPerSecond = 0.0
     private var since: HostTime?
     private var byteCount = 0
@@ -130,5 +130,5 @@ struct RateMeter: Sendable {
         byteCount = 0
     }
 
-    mutating func reset() { self = RateMeter() }
+    mutating func reset() { self = TransferRate() }
 }
