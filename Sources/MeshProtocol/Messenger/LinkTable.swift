@@ -8,18 +8,74 @@ import MeshWire
 /// the outbox. The order of calls within one turn: `receive` for each datagram, `send` and `dial` as the machines above
 /// decide, `handleDeadline` when `nextDeadline` has come, `flush` once, the system call, `didTransmit`.
 public struct LinkTable: Sendable {
-    public private(set) var statistics = LinkTableStatistics()
+    /// Counters of everything done and refused.
+    public internal(set) var statistics = LinkTableStatistics()
 
-    public init(identity: NodeIdentity, configuration: LinkConfiguration, random: RandomStream) {}
+    /// What a receiver index of ours stands for.
+    enum IndexOwner: Sendable {
+        case dial(number: UInt64, target: Int)
+        case halfOpen
+        case link(slot: Int)
+    }
+
+    let identity: NodeIdentity
+    let configuration: LinkConfiguration
+    var random: RandomStream
+    private let staticKey: AgreementKeyPair
+    private(set) var suite: HandshakeSuite?
+    private(set) var secrets: [GroupSecret] = []
+    private(set) var membershipHead = Bytes16.zero
+
+    var links: [SecureLink?] = []
+    private var slots: [PeerID: Int] = [:]
+    var owners: [UInt32: IndexOwner] = [:]
+    var dials: [Dial] = []
+    var nextDialNumber: UInt64 = 0
+    var finals: [PendingFinal] = []
+    var halfOpen: HalfOpenTable
+    var cookies: CookieMint
+    var history: DialHistory
+    var handshakeRate: RateMeter
+    private var heard: [PeerID] = []
+    private var transmitted: [Int] = []
+
+    /// Epoch secret and sixteen tickets.
+    public static let maximumSecrets = 17
+    /// A link that was heard this recently needs no dial.
+    private static let recentlyHeard: TimeSpan = .seconds(2)
+
+    /// `random`: owned from now on; a copy used elsewhere would repeat its bytes.
+    public init(identity: NodeIdentity, configuration: LinkConfiguration, random: RandomStream) {
+        self.identity = identity
+        self.configuration = configuration
+        var random = random
+        staticKey = AgreementKeyPair(secret: random.secret())
+        cookies = CookieMint(life: configuration.cookieLife, random: &random)
+        halfOpen = HalfOpenTable(configuration: configuration)
+        history = DialHistory(configuration: configuration)
+        handshakeRate = RateMeter(limitPerSecond: configuration.handshakesPerSecondBeforeCookies)
+        self.random = random
+    }
+
+    // MARK: What handshakes prove
 
     /// The mesh named in every handshake. Without it nothing is sent and nothing accepted.
-    public mutating func setMesh(_ mesh: MeshID) {}
+    public mutating func setMesh(_ mesh: MeshID) {
+        suite = HandshakeSuite(identity: identity, mesh: mesh, configuration: configuration, staticKey: staticKey)
+    }
 
-    /// The secrets that may open handshakes, epoch secret first, at most 17. Links that exist are kept.
-    public mutating func setSecrets(_ secrets: [GroupSecret]) {}
+    /// The secrets that may open handshakes, epoch secret first, at most 17; the rest is ignored. Links that exist are
+    /// kept.
+    public mutating func setSecrets(_ secrets: [GroupSecret]) {
+        self.secrets = Array(secrets.prefix(Self.maximumSecrets))
+    }
 
     /// The digest of the records held here, told in every handshake.
-    public mutating func setMembershipHead(_ head: Bytes16) {}
+    public mutating func setMembershipHead(_ head: Bytes16) { membershipHead = head }
+
+    func secret(_ id: SecretID) -> GroupSecret? { secrets.first { $0.id == id } }
+
+    // MARK: In
 
     /// Takes one datagram; DATA is opened in place. Never throws and never traps: what is wrong is dropped and counted.
     /// - Parameters:
@@ -28,42 +84,241 @@ public struct LinkTable: Sendable {
     public mutating func receive(
         _ datagram: inout MutableSpan<UInt8>, from source: SocketAddress, receivedAt: HostTime, at now: HostTime,
         into outbox: inout Outbox<LinkOutput>
-    ) {}
+    ) {
+        statistics.datagramsReceived += 1
+        statistics.bytesReceived += UInt64(datagram.count)
+        guard !datagram.isEmpty else {
+            statistics.refusedLength += 1
+            return
+        }
+        guard let type = DatagramType(rawValue: datagram[0]) else {
+            statistics.refusedType += 1
+            return
+        }
+        switch type {
+        case .data:
+            receiveData(&datagram, from: source, receivedAt: receivedAt, at: now, into: &outbox)
+        case .initiation, .response, .final:
+            receiveHandshake(datagram.span, from: source, receivedAt: receivedAt, at: now, into: &outbox)
+        case .cookie:
+            receiveCookie(datagram.span, from: source, at: now, into: &outbox)
+        }
+    }
+
+    private mutating func receiveData(
+        _ datagram: inout MutableSpan<UInt8>, from source: SocketAddress, receivedAt: HostTime, at now: HostTime,
+        into outbox: inout Outbox<LinkOutput>
+    ) {
+        let header: DataHeader
+        do throws(WireError) {
+            header = try DataHeader(decoding: datagram.span)
+        } catch {
+            count(error)
+            return
+        }
+        // Before the link exists nothing is kept for it (AB-22).
+        guard case .link(let slot) = owners[header.receiverIndex],
+            let position = links[slot]?.generationPosition(localIndex: header.receiverIndex)
+        else {
+            statistics.refusedIndex += 1
+            return
+        }
+        let reception = links[slot]?.receive(
+            &datagram, header: header, generation: position, from: source, receivedAt: receivedAt, at: now,
+            random: &random, statistics: &statistics, into: &outbox)
+        switch reception {
+        case .accepted: noteHeard(slot)
+        case .replay: statistics.refusedReplay += 1
+        case .badTag, nil: statistics.refusedTag += 1
+        case .closedByPeer: removeLink(slot, loss: .closedByPeer, into: &outbox)
+        case .violation:
+            statistics.violations += 1
+            closeLink(slot, reason: .protocolViolation, loss: .protocolViolation, at: now, into: &outbox)
+        }
+    }
+
+    mutating func count(_ error: WireError) {
+        switch error {
+        case .truncated, .trailingBytes: statistics.refusedLength += 1
+        case .unknownType: statistics.refusedType += 1
+        default: statistics.refusedReserved += 1
+        }
+    }
+
+    private mutating func noteHeard(_ slot: Int) {
+        // Asked in place: binding the link would copy it, and then its arrays at the next change.
+        guard links[slot]?.isMarkedHeard == false, let peer = links[slot]?.peer else { return }
+        links[slot]?.isMarkedHeard = true
+        heard.append(peer)
+    }
+
+    // MARK: Commands
 
     /// Tries to link with whoever answers at one of the addresses. A request equal to one that is running, or for a peer
     /// that is linked and was heard within the last two seconds, is ignored.
-    public mutating func dial(_ request: DialRequest, at now: HostTime, into outbox: inout Outbox<LinkOutput>) {}
+    public mutating func dial(_ request: DialRequest, at now: HostTime, into outbox: inout Outbox<LinkOutput>) {
+        if isNeedless(request, at: now) {
+            statistics.dialsIgnored += 1
+            return
+        }
+        if let failure = beginDial(request, purpose: .link, at: now) {
+            statistics.dialsFailed += 1
+            outbox.append(.dialFailed(request, failure))
+            return
+        }
+        runDials(at: now, into: &outbox)
+    }
 
-    /// Queues a message; `flush` sends it.
+    private func isNeedless(_ request: DialRequest, at now: HostTime) -> Bool {
+        if dials.contains(where: { $0.request == request && $0.purpose == .link }) { return true }
+        guard let peer = request.expectedPeer, let link = link(to: peer) else { return false }
+        return now - link.lastHeardAt < Self.recentlyHeard
+    }
+
+    /// Queues a message; `flush` sends it. Throws `notConnected`, `queueFull` (bounds of the configuration), or
+    /// `limitExceeded` beyond `WireLimits.maximumLinkMessageBytes`; nothing is queued then.
     public mutating func send(
         _ message: OutgoingMessage, to peer: PeerID, at now: HostTime
-    ) throws(CommandError) {}
+    ) throws(CommandError) {
+        guard let slot = slots[peer] else { throw .notConnected }
+        try links[slot]?.queue.enqueue(message)
+        links[slot]?.messagesSent += 1
+    }
 
     /// Sends what is queued above bulk, then CLOSE, and forgets the link; says `lost(.closedHere)`.
     public mutating func close(
         _ peer: PeerID, reason: CloseReason = .leaving, at now: HostTime, into outbox: inout Outbox<LinkOutput>
-    ) {}
+    ) {
+        guard let slot = slots[peer] else { return }
+        closeLink(slot, reason: reason, loss: .closedHere, at: now, into: &outbox)
+    }
 
-    public mutating func handleDeadline(at now: HostTime, into outbox: inout Outbox<LinkOutput>) {}
+    private mutating func closeLink(
+        _ slot: Int, reason: CloseReason, loss: LinkLoss, at now: HostTime, into outbox: inout Outbox<LinkOutput>
+    ) {
+        links[slot]?.sendClose(
+            reason.rawValue, sendsQueue: reason == .leaving, at: now, random: &random, statistics: &statistics,
+            into: &outbox)
+        removeLink(slot, loss: loss, into: &outbox)
+    }
 
-    public var nextDeadline: HostTime? { nil }
+    // MARK: Time
+
+    public mutating func handleDeadline(at now: HostTime, into outbox: inout Outbox<LinkOutput>) {
+        for index in halfOpen.expire(at: now) { owners[index] = nil }
+        runDials(at: now, into: &outbox)
+        runFinals(at: now, into: &outbox)
+        for slot in links.indices {
+            guard let deadline = links[slot]?.nextDeadline, deadline <= now else { continue }
+            handleLinkDeadline(slot, at: now, into: &outbox)
+        }
+    }
+
+    private mutating func handleLinkDeadline(_ slot: Int, at now: HostTime, into outbox: inout Outbox<LinkOutput>) {
+        guard links[slot]?.handleDeadline(at: now) == .alive else {
+            removeLink(slot, loss: .timedOut, into: &outbox)
+            return
+        }
+        for index in links[slot]?.removeRetired(at: now) ?? [] { owners[index] = nil }
+        if links[slot]?.takeRekey(at: now) ?? false { beginRekey(slot, at: now, into: &outbox) }
+    }
+
+    /// When `handleDeadline` has something to do, and then `flush`. Cost: one look at every link.
+    public var nextDeadline: HostTime? {
+        var next: HostTime?
+        let consider = { (time: HostTime?) in
+            guard let time else { return }
+            next = next.map { min($0, time) } ?? time
+        }
+        consider(halfOpen.nextDeadline)
+        for dial in dials { consider(dial.nextDeadline) }
+        for final in finals { consider(final.nextSendAt) }
+        for slot in links.indices { consider(links[slot]?.nextDeadline) }
+        return next
+    }
+
+    // MARK: Out
 
     /// Assembles datagrams from the queues as pacing and congestion allow; called once at the end of a turn.
-    public mutating func flush(at now: HostTime, into outbox: inout Outbox<LinkOutput>) {}
+    public mutating func flush(at now: HostTime, into outbox: inout Outbox<LinkOutput>) {
+        for slot in links.indices {
+            guard links[slot]?.wantsFlush(at: now) ?? false else { continue }
+            links[slot]?.flush(at: now, random: &random, statistics: &statistics, into: &outbox)
+            if links[slot]?.didSendSinceTransmit ?? false { transmitted.append(slot) }
+        }
+    }
 
     /// When the datagrams of the last flush really left: host time right before the system call.
-    public mutating func didTransmit(at actual: HostTime) {}
+    public mutating func didTransmit(at actual: HostTime) {
+        for slot in transmitted where links[slot]?.didSendSinceTransmit ?? false {
+            links[slot]?.didSendSinceTransmit = false
+            links[slot]?.timing.didTransmit(at: actual)
+        }
+        transmitted.removeAll(keepingCapacity: true)
+    }
 
     /// Peers from which something authentic arrived since the last call, sorted.
-    public mutating func takeHeard() -> [PeerID] { [] }
+    public mutating func takeHeard() -> [PeerID] {
+        guard !heard.isEmpty else { return [] }
+        for peer in heard {
+            if let slot = slots[peer] { links[slot]?.isMarkedHeard = false }
+        }
+        let peers = heard.sorted()
+        heard.removeAll(keepingCapacity: true)
+        return peers
+    }
 
-    public func statistics(of peer: PeerID) -> LinkStatistics? { nil }
+    // MARK: Queries
 
-    /// Bytes queued for `peer`, or sent and not yet acknowledged; zero when not linked.
-    public func sendQueueBytes(to peer: PeerID) -> Int { 0 }
+    public func statistics(of peer: PeerID) -> LinkStatistics? { link(to: peer)?.statistics }
+
+    /// Bytes queued for `peer`, or sent and not yet acknowledged; zero when not linked. Each message is charged 128
+    /// bytes beside its payload.
+    public func sendQueueBytes(to peer: PeerID) -> Int { link(to: peer)?.queue.bytes ?? 0 }
 
     /// Sorted.
-    public var linkedPeers: [PeerID] { [] }
+    public var linkedPeers: [PeerID] { slots.keys.sorted() }
+
+    func link(to peer: PeerID) -> SecureLink? { slots[peer].flatMap { links[$0] } }
+
+    func slot(of peer: PeerID) -> Int? { slots[peer] }
+
+    // MARK: Links come and go
+
+    mutating func insertLink(_ link: SecureLink) -> Int {
+        let slot: Int
+        if let free = links.firstIndex(where: { $0 == nil }) {
+            links[free] = link
+            slot = free
+        } else {
+            links.append(link)
+            slot = links.count - 1
+        }
+        slots[link.peer] = slot
+        return slot
+    }
+
+    var hasRoomForLink: Bool { slots.count < configuration.maximumLinks }
+
+    mutating func removeLink(_ slot: Int, loss: LinkLoss, into outbox: inout Outbox<LinkOutput>) {
+        guard let link = links[slot] else { return }
+        for generation in link.generations { owners[generation.localIndex] = nil }
+        finals.removeAll { $0.slot == slot }
+        links[slot] = nil
+        slots[link.peer] = nil
+        heard.removeAll { $0 == link.peer }
+        abandonRekeys(of: link.peer)
+        statistics.linksLost += 1
+        outbox.append(.lost(link.peer, loss))
+    }
+
+    /// A receiver index that stands for nothing yet.
+    mutating func freshIndex() -> UInt32 {
+        while true {
+            let index = random.uint32()
+            if index != 0, owners[index] == nil { return index }
+        }
+    }
 }
 
 /// Why a link is closed: the code of the CLOSE frame.

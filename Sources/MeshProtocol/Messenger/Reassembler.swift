@@ -1,0 +1,177 @@
+import MeshBase
+import MeshWire
+
+/// Puts messages together that came in pieces.
+///
+/// Memory grows with bytes that are really there, never with what a frame declares (AB-19, AB-29). Per peer at most 64
+/// open messages and 4 MiB; beyond, the oldest goes, and after 10 s without progress any (AB-21). The first fragment pins
+/// size, channel and kind; another size, or other bytes at the same place, drops the message (AB-24, AB-25).
+struct Reassembler: Sendable {
+    enum Outcome: Sendable {
+        /// Taken, or already held.
+        case stored
+        case complete([UInt8])
+        /// The message contradicted itself and is dropped.
+        case refused
+    }
+
+    private struct Partial: Sendable {
+        var messageID: UInt64
+        var channel: UInt8
+        var isReliable: Bool
+        var totalBytes: Int
+        /// The message from its start on, without gaps.
+        var beginning: [UInt8] = []
+        /// What came ahead of a gap, ascending by offset, not overlapping.
+        var ahead: [(offset: Int, bytes: [UInt8])] = []
+        var held = SlotSet()
+        var heldBytes = 0
+        /// Of the link's listening time: silence of the whole peer does not age a message.
+        var progressAt: TimeSpan
+    }
+
+    /// Oldest first.
+    private var partials: [Partial] = []
+    private(set) var heldBytes = 0
+    private(set) var abandoned: UInt64 = 0
+    /// Ids given up: the rest of their pieces is not worth a new start.
+    private var abandonedIDs: [UInt64] = []
+    private let maximumOpen: Int
+    private let maximumBytes: Int
+    private let life: TimeSpan
+
+    init(configuration: LinkConfiguration) {
+        maximumOpen = configuration.maximumOpenMessages
+        maximumBytes = configuration.maximumOpenBytes
+        life = configuration.openMessageLife
+    }
+
+    var openCount: Int { partials.count }
+
+    /// `data`: the fragment's bytes, already checked to lie within the message and to end on a slot's border or the end.
+    mutating func insert(_ fragment: FragmentFrame, data: Span<UInt8>, listenedFor: TimeSpan) -> Outcome {
+        guard !abandonedIDs.contains(fragment.messageID) else { return .stored }
+        let position = place(of: fragment, listenedFor: listenedFor)
+        guard partials[position].totalBytes == fragment.totalBytes, partials[position].channel == fragment.channel,
+            partials[position].isReliable == fragment.isReliable
+        else { return refuse(position) }
+        let slots = fragment.firstSlot..<(fragment.firstSlot + SlotSet.slots(of: data.count))
+        var slot = slots.lowerBound
+        // Runs of slots that are new are stored, runs that are held must repeat the same bytes.
+        while slot < slots.upperBound {
+            let isHeld = partials[position].held.contains(slot)
+            let end = isHeld
+                ? partials[position].held.firstMissing(from: slot, limit: slots.upperBound)
+                : partials[position].held.firstContained(from: slot, limit: slots.upperBound)
+            let from = (slot - slots.lowerBound) * WireLimits.fragmentSlotBytes
+            let to = min((end - slots.lowerBound) * WireLimits.fragmentSlotBytes, data.count)
+            let part = data.extracting(from..<to)
+            let offset = fragment.offset + from
+            if isHeld {
+                guard repeats(partials[position], part, at: offset) else { return refuse(position) }
+            } else {
+                store(part, at: offset, slots: slot..<end, in: position)
+                partials[position].progressAt = listenedFor
+            }
+            slot = end
+        }
+        return finish(position, keeping: fragment.messageID)
+    }
+
+    private mutating func place(of fragment: FragmentFrame, listenedFor: TimeSpan) -> Int {
+        // The newest is the likeliest.
+        if let position = partials.lastIndex(where: { $0.messageID == fragment.messageID }) { return position }
+        while partials.count >= maximumOpen { abandonOldest() }
+        partials.append(
+            Partial(
+                messageID: fragment.messageID, channel: fragment.channel, isReliable: fragment.isReliable,
+                totalBytes: fragment.totalBytes, progressAt: listenedFor))
+        return partials.count - 1
+    }
+
+    private mutating func store(_ part: Span<UInt8>, at offset: Int, slots: Range<Int>, in position: Int) {
+        partials[position].held.insert(slots)
+        partials[position].heldBytes += part.count
+        heldBytes += part.count
+        if offset == partials[position].beginning.count {
+            unsafe part.withUnsafeBufferPointer { part in
+                unsafe partials[position].beginning.append(contentsOf: part)
+            }
+            joinAhead(position)
+        } else {
+            let index = partials[position].ahead.firstIndex { $0.offset > offset } ?? partials[position].ahead.count
+            partials[position].ahead.insert((offset, [UInt8](copying: part)), at: index)
+        }
+    }
+
+    private mutating func joinAhead(_ position: Int) {
+        var joined = 0
+        for piece in partials[position].ahead {
+            guard piece.offset == partials[position].beginning.count else { break }
+            partials[position].beginning.append(contentsOf: piece.bytes)
+            joined += 1
+        }
+        if joined > 0 { partials[position].ahead.removeFirst(joined) }
+    }
+
+    private func repeats(_ partial: Partial, _ part: Span<UInt8>, at offset: Int) -> Bool {
+        var index = 0
+        while index < part.count {
+            guard let byte = byte(of: partial, at: offset + index), byte == part[index] else { return false }
+            index += 1
+        }
+        return true
+    }
+
+    private func byte(of partial: Partial, at offset: Int) -> UInt8? {
+        if offset < partial.beginning.count { return partial.beginning[offset] }
+        for piece in partial.ahead where offset >= piece.offset && offset < piece.offset + piece.bytes.count {
+            return piece.bytes[offset - piece.offset]
+        }
+        return nil
+    }
+
+    private mutating func finish(_ position: Int, keeping messageID: UInt64) -> Outcome {
+        if partials[position].beginning.count == partials[position].totalBytes {
+            heldBytes -= partials[position].heldBytes
+            let partial = partials.remove(at: position)
+            return .complete(partial.beginning)
+        }
+        while heldBytes > maximumBytes, !partials.isEmpty { abandonOldest() }
+        return .stored
+    }
+
+    private mutating func refuse(_ position: Int) -> Outcome {
+        abandon(position)
+        return .refused
+    }
+
+    private mutating func abandonOldest() { abandon(0) }
+
+    private mutating func abandon(_ position: Int) {
+        let partial = partials.remove(at: position)
+        heldBytes -= partial.heldBytes
+        abandoned += 1
+        if abandonedIDs.count >= 64 { abandonedIDs.removeFirst() }
+        abandonedIDs.append(partial.messageID)
+    }
+
+    /// Forgets a message that came whole after all.
+    mutating func discard(_ messageID: UInt64) {
+        guard let position = partials.firstIndex(where: { $0.messageID == messageID }) else { return }
+        heldBytes -= partials[position].heldBytes
+        partials.remove(at: position)
+    }
+
+    /// Drops messages without progress. `listenedFor`: how long the link has been hearing its peer in all.
+    mutating func expire(listenedFor: TimeSpan) {
+        while let position = partials.firstIndex(where: { listenedFor - $0.progressAt > life }) { abandon(position) }
+    }
+
+    /// The peer began anew: nothing of before will be completed.
+    mutating func removeAll() {
+        partials.removeAll()
+        abandonedIDs.removeAll()
+        heldBytes = 0
+    }
+}

@@ -1,0 +1,235 @@
+import MeshBase
+import MeshCrypto
+import MeshWire
+
+extension SecureLink {
+    /// Datagrams that urgent messages may have in flight beyond the window.
+    private static let urgentAllowanceBytes = 65_536
+
+    /// Whether `flush` would find anything to do: one cheap look per link and turn.
+    func wantsFlush(at now: HostTime) -> Bool {
+        queue.nextPriority != nil || !pathResponses.isEmpty || hasControl(at: now)
+            || (canProbe && mtu.nextProbeAt.map { $0 <= now } ?? false)
+    }
+
+    /// Assembles and seals datagrams until the queues are empty or pacing, congestion or the path says stop.
+    mutating func flush(
+        at now: HostTime, random: inout RandomStream, statistics: inout LinkTableStatistics,
+        into outbox: inout Outbox<LinkOutput>
+    ) {
+        isPacingBlocked = false
+        updatePacer(at: now)
+        sendPathResponses(at: now, random: &random, statistics: &statistics, into: &outbox)
+        sendProbe(at: now, random: &random, statistics: &statistics, into: &outbox)
+        while generations[current].canSend {
+            let lowest = lowestPriority(at: now)
+            guard lowest != nil && queue.nextPriority != nil || hasControl(at: now) else { break }
+            guard canSend else { break }
+            let sent = sendDatagram(
+                through: lowest, at: now, random: &random, statistics: &statistics, into: &outbox)
+            guard sent else { break }
+            if probeCredits > 0 { probeCredits -= 1 }
+        }
+        probeCredits = 0
+        if queue.nextPriority == nil {
+            congestion.noteApplicationLimited(bytesInFlight: detection.bytesInFlight)
+        }
+    }
+
+    /// The least urgent priority that may send now; `nil` when none may.
+    private mutating func lowestPriority(at now: HostTime) -> Priority? {
+        guard let next = queue.nextPriority else { return nil }
+        let window = congestion.window(roundTrip, datagramBytes: datagramLimit)
+        if probeCredits > 0 { return .attachment }
+        if detection.bytesInFlight < window {
+            if pacer.allows(at: now) { return .attachment }
+            isPacingBlocked = true
+        }
+        // Commands never wait behind bulk that fills the window.
+        let isUrgent = next <= .command && detection.bytesInFlight < window + Self.urgentAllowanceBytes
+        return isUrgent ? .command : nil
+    }
+
+    private func hasControl(at now: HostTime) -> Bool {
+        if wantsPing { return true }
+        if path.owesChallenge(at: now) { return true }
+        for generation in generations {
+            if generation.acknowledgements.isDue { return true }
+            if let deadline = generation.acknowledgements.deadline, deadline <= now { return true }
+        }
+        return false
+    }
+
+    // MARK: One datagram
+
+    private mutating func sendDatagram(
+        through lowest: Priority?, at now: HostTime, random: inout RandomStream,
+        statistics: inout LinkTableStatistics, into outbox: inout Outbox<LinkOutput>
+    ) -> Bool {
+        let allowance = min(datagramLimit, path.allowance)
+        let capacity = PaddingPolicy.capacity(of: allowance)
+        skipCounterIfDue(at: now, random: &random)
+        var bytes = startDatagram(reserving: lowest == nil ? 256 : allowance, at: now)
+        var record = SentDatagram(isEliciting: false, bytes: 0, sentAt: now)
+        let limit = WireLimits.dataHeaderBytes + capacity
+        appendAcknowledgements(to: &bytes, record: &record, limit: limit, at: now)
+        if wantsPing {
+            Frame.appendPing(to: &bytes)
+            wantsPing = false
+            record.isEliciting = true
+        }
+        if let challenge = path.takeChallenge(at: now) {
+            Frame.appendPathChallenge(challenge, to: &bytes)
+            record.isEliciting = true
+        }
+        if let lowest, appendMessages(to: &bytes, limit: limit, through: lowest, record: &record, at: now) {
+            record.isEliciting = true
+        }
+        guard bytes.count > WireLimits.dataHeaderBytes + TimingHeader.byteCount else { return false }
+        appendKeepTrackPing(to: &bytes, record: &record, limit: limit, at: now)
+        return finish(
+            bytes, capacity: capacity, record: record, to: path.address, statistics: &statistics, into: &outbox, at: now)
+    }
+
+    private mutating func startDatagram(reserving capacity: Int, at now: HostTime) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(capacity)
+        DataHeader(receiverIndex: generations[current].remoteIndex, counter: generations[current].nextCounter)
+            .encode(into: &bytes)
+        timing.header(at: now).encode(into: &bytes)
+        return bytes
+    }
+
+    private mutating func appendAcknowledgements(
+        to bytes: inout [UInt8], record: inout SentDatagram, limit: Int, at now: HostTime
+    ) {
+        for position in generations.indices where generations[position].acknowledgements.pendingCount > 0 {
+            let ranges = generations[position].acknowledgements.ranges
+            let room = limit - bytes.count - AcknowledgementFrame.byteCount(ranges: 1)
+            guard room >= 0, let newest = ranges.first else { continue }
+            let fitting = 1 + room / AcknowledgementFrame.rangeBytes
+            let delay = max(.zero, now - generations[position].acknowledgements.largestReceivedAt)
+            AcknowledgementFrame.append(
+                keyIndex: generations[position].localIndex,
+                delayMicroseconds: UInt32(clamping: delay.nanoseconds / 1000), ranges: ranges.prefix(fitting), to: &bytes)
+            generations[position].acknowledgements.didSend()
+            record.acknowledged = (generations[position].localIndex, newest.upperBound)
+        }
+    }
+
+    private mutating func appendMessages(
+        to bytes: inout [UInt8], limit: Int, through lowest: Priority, record: inout SentDatagram, at now: HostTime
+    ) -> Bool {
+        let insures = congestion.lossFraction > configuration.insuranceLossFraction
+        let emptyRoom = PaddingPolicy.capacity(of: datagramLimit) - TimingHeader.byteCount
+        return queue.fill(
+            &bytes, limit: limit, emptyRoom: emptyRoom, through: lowest, contents: &record.contents, at: now,
+            insurance: insures ? configuration.insuranceDelay : nil,
+            maximumInsuredBytes: configuration.maximumInsuredBytes)
+    }
+
+    /// A datagram that only acknowledges is never acknowledged itself, and the ranges would pile up: now and then it
+    /// asks for an answer.
+    private mutating func appendKeepTrackPing(
+        to bytes: inout [UInt8], record: inout SentDatagram, limit: Int, at now: HostTime
+    ) {
+        guard !record.isEliciting, record.acknowledged != nil, generations[current].acknowledgements.ranges.count >= 8,
+            now - lastPingWithAcknowledgement >= max(roundTrip.smoothed ?? .zero, .milliseconds(25)),
+            bytes.count + FrameType.headerBytes <= limit
+        else { return }
+        lastPingWithAcknowledgement = now
+        Frame.appendPing(to: &bytes)
+        record.isEliciting = true
+    }
+
+    /// Pads, seals, books and hands over.
+    private mutating func finish(
+        _ assembled: consuming [UInt8], capacity: Int, record: SentDatagram, to address: SocketAddress,
+        statistics: inout LinkTableStatistics, into outbox: inout Outbox<LinkOutput>, at now: HostTime
+    ) -> Bool {
+        var bytes = assembled
+        var record = record
+        let plainBytes = bytes.count - WireLimits.dataHeaderBytes
+        let padded = PaddingPolicy.paddedBytes(plainBytes, capacity: capacity)
+        bytes.appendZeros(padded - plainBytes + WireLimits.tagBytes)
+        guard generations[current].seal(&bytes) else { return false }
+        record.bytes = bytes.count
+        record.delivery = congestion.mark(at: now, bytesInFlight: detection.bytesInFlight)
+        detection.append(record)
+        if record.isEliciting, record.probeSize == nil { pacer.spend(bytes.count) }
+        if address == path.address { path.didSend(bytes.count) }
+        datagramsSent += 1
+        bytesSent += UInt64(bytes.count)
+        statistics.datagramsSent += 1
+        statistics.bytesSent += UInt64(bytes.count)
+        lastSentAt = now
+        didSendSinceTransmit = true
+        outbox.append(.transmit(OutgoingDatagram(bytes: bytes, destination: address)))
+        return true
+    }
+
+    private mutating func skipCounterIfDue(at now: HostTime, random: inout RandomStream) {
+        guard configuration.counterSkipInterval > 0, detection.nextNumber >= nextSkip,
+            generations[current].nextCounter < ReplayWindow.counterLimit - 1
+        else { return }
+        generations[current].skipCounter()
+        detection.appendSkipped(at: now)
+        nextSkip = detection.nextNumber + UInt64(1 + random.below(2 * configuration.counterSkipInterval))
+    }
+
+    // MARK: Small datagrams of their own
+
+    /// An answer goes to where the challenge came from, whatever the link's address is.
+    private mutating func sendPathResponses(
+        at now: HostTime, random: inout RandomStream, statistics: inout LinkTableStatistics,
+        into outbox: inout Outbox<LinkOutput>
+    ) {
+        guard !pathResponses.isEmpty else { return }
+        let responses = pathResponses
+        pathResponses.removeAll(keepingCapacity: true)
+        for response in responses where generations[current].canSend {
+            var bytes = startDatagram(reserving: 128, at: now)
+            Frame.appendPathResponse(response.number, to: &bytes)
+            let record = SentDatagram(isEliciting: true, bytes: 0, sentAt: now)
+            _ = finish(
+                bytes, capacity: PaddingPolicy.capacity(of: WireLimits.baseDatagramBytes), record: record,
+                to: response.address, statistics: &statistics, into: &outbox, at: now)
+        }
+    }
+
+    private mutating func sendProbe(
+        at now: HostTime, random: inout RandomStream, statistics: inout LinkTableStatistics,
+        into outbox: inout Outbox<LinkOutput>
+    ) {
+        guard canProbe, canSend, let size = mtu.probeSize(at: now) else { return }
+        var bytes = startDatagram(reserving: size, at: now)
+        Frame.appendMTUProbe(to: &bytes)
+        bytes.appendZeros(size - WireLimits.tagBytes - bytes.count)
+        var record = SentDatagram(isEliciting: true, bytes: 0, sentAt: now)
+        record.probeSize = size
+        mtu.didSendProbe()
+        _ = finish(
+            bytes, capacity: PaddingPolicy.capacity(of: size), record: record, to: path.address,
+            statistics: &statistics, into: &outbox, at: now)
+    }
+
+    /// The last datagrams of a link: what is queued above bulk, at most sixteen datagrams of it, then CLOSE.
+    mutating func sendClose(
+        _ code: UInt8, sendsQueue: Bool, at now: HostTime, random: inout RandomStream,
+        statistics: inout LinkTableStatistics, into outbox: inout Outbox<LinkOutput>
+    ) {
+        var remaining = sendsQueue ? 16 : 0
+        while remaining > 0, let next = queue.nextPriority, next < .attachment, generations[current].canSend {
+            remaining -= 1
+            guard sendDatagram(through: .message, at: now, random: &random, statistics: &statistics, into: &outbox)
+            else { break }
+        }
+        guard generations[current].canSend else { return }
+        var bytes = startDatagram(reserving: 128, at: now)
+        Frame.appendClose(code, to: &bytes)
+        let record = SentDatagram(isEliciting: false, bytes: 0, sentAt: now)
+        _ = finish(
+            bytes, capacity: PaddingPolicy.capacity(of: WireLimits.baseDatagramBytes), record: record,
+            to: path.address, statistics: &statistics, into: &outbox, at: now)
+    }
+}
