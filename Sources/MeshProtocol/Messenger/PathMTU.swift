@@ -58,6 +58,11 @@ struct PathMTU: Sendable {
 
     mutating func probeLost(at now: HostTime, roundTrip: TimeSpan) {
         probeInFlight = false
+        guard targetIndex < targets.count else {
+            // A second probe of a size that was acknowledged meanwhile.
+            nextProbeAt = nil
+            return
+        }
         failures += 1
         if failures < attempts {
             nextProbeAt = now + roundTrip

@@ -53,6 +53,7 @@ final class LinkPipe {
     var sentCount = 0
     var sentBytes = 0
     var turns = 0
+    private var idleTurns = 0
     /// Sees each datagram and may change it; `nil` drops it.
     var tap: ((Flight) -> Flight?)?
     private var flights: [Flight] = []
@@ -243,6 +244,8 @@ final class LinkPipe {
                 if let deadline = nodes[index].table.nextDeadline { next = min(next, deadline - nodes[index].clockOffset) }
             }
             guard next <= end else { break }
+            if next <= now { idleTurns += 1 } else { idleTurns = 0 }
+            precondition(idleTurns < 5000, "a deadline that is never met")
             now = max(now, next)
             turns += 1
             step()
