@@ -35,7 +35,7 @@ public struct LinkTable: Sendable {
     var halfOpen: HalfOpenTable
     var cookies: CookieMint
     var history: DialHistory
-    var handshakeRate: RateMeter
+    var handshakeRate: LoadMeter
     private var heard: [PeerID] = []
     private var transmitted: [Int] = []
 
@@ -53,7 +53,7 @@ public struct LinkTable: Sendable {
         cookies = CookieMint(life: configuration.cookieLife, random: &random)
         halfOpen = HalfOpenTable(configuration: configuration)
         history = DialHistory(configuration: configuration)
-        handshakeRate = RateMeter(limitPerSecond: configuration.handshakesPerSecondBeforeCookies)
+        handshakeRate = LoadMeter(limitPerSecond: configuration.handshakesPerSecondBeforeCookies)
         self.random = random
     }
 

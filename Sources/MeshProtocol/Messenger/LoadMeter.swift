@@ -1,7 +1,7 @@
 import MeshBase
 
 /// Counts what happens in one second, and says when it is more than a limit. Two numbers, no list.
-struct RateMeter: Sendable {
+struct LoadMeter: Sendable {
     let limitPerSecond: Int
     private var secondStart: HostTime = .distantPast
     private var count = 0
