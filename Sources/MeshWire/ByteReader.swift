@@ -56,12 +56,18 @@ extension Span where Element == UInt8 {
     }
 
     public func readBytes16(_ position: inout Int) throws(WireError) -> Bytes16 {
-        guard let value = Bytes16(try readBytes(&position, count: 16)) else { throw .truncated }
+        guard count - position >= 16, let value = Bytes16(extracting(position..<(position + 16))) else {
+            throw .truncated
+        }
+        position += 16
         return value
     }
 
     public func readBytes32(_ position: inout Int) throws(WireError) -> Bytes32 {
-        guard let value = Bytes32(try readBytes(&position, count: 32)) else { throw .truncated }
+        guard count - position >= 32, let value = Bytes32(extracting(position..<(position + 32))) else {
+            throw .truncated
+        }
+        position += 32
         return value
     }
 
