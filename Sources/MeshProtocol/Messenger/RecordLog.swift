@@ -56,6 +56,13 @@ struct RecordLog: Sendable {
         var missing: Set<RecordID>
     }
 
+    /// What a record waits for.
+    private enum Wait {
+        case causes(Set<RecordID>)
+        case admission
+        case secret
+    }
+
     /// Why a record's claims do not hold.
     enum Refusal: String, Sendable {
         case wrongMesh = "wrong mesh"
@@ -375,15 +382,15 @@ struct RecordLog: Sendable {
         let author = record.envelope.author
         let missing = record.causes.filter { stored[$0] == nil }
         guard missing.isEmpty else {
-            hold(candidate, missing: Set(missing), into: &changes)
+            hold(candidate, for: .causes(Set(missing)), into: &changes)
             return []
         }
         guard record.envelope.kind == .genesis || authorised.contains(author) else {
-            hold(candidate, missing: [], into: &changes)
+            hold(candidate, for: .admission, into: &changes)
             return []
         }
         guard let secret = secrets[record.envelope.epoch] else {
-            hold(candidate, missing: [], into: &changes)
+            hold(candidate, for: .secret, into: &changes)
             return []
         }
         noteForkIfRivalled(record, into: &changes)
@@ -412,6 +419,10 @@ struct RecordLog: Sendable {
         guard envelope.kind != .genesis else { return nil }
         let greatest = record.causes.compactMap { stored[$0]?.order.lamport }.max() ?? 0
         guard greatest < .max, envelope.lamport == greatest + 1 else { return .wrongLamport }
+        // A rival of GENESIS has a number that is taken and yet not void.
+        if let chain = chains[record.chain], !chain.isVoid(envelope.sequence), envelope.sequence <= chain.contiguous {
+            return .notContinuous
+        }
         guard envelope.sequence > 1 else { return nil }
         guard let previous = stored[envelope.previous], previous.order.author == envelope.author,
             previous.order.incarnation == envelope.incarnation, previous.order.sequence == envelope.sequence - 1
@@ -468,7 +479,7 @@ struct RecordLog: Sendable {
 
     // MARK: Waiting
 
-    private mutating func hold(_ candidate: Pending, missing: Set<RecordID>, into changes: inout [Change]) {
+    private mutating func hold(_ candidate: Pending, for wait: Wait, into changes: inout [Change]) {
         let record = candidate.record
         let author = record.envelope.author
         guard isRestoring || hasRoom(author: author, source: candidate.source) else {
@@ -476,17 +487,14 @@ struct RecordLog: Sendable {
             return
         }
         var held = candidate
-        held.missing = missing
+        if case .causes(let missing) = wait { held.missing = missing } else { held.missing = [] }
         pending[record.id] = held
         pendingByAuthor[author, default: 0] += 1
         if let source = candidate.source { pendingBySource[source, default: 0] += 1 }
-        for cause in missing { waitingForRecord[cause, default: []].append(record.id) }
-        if missing.isEmpty {
-            if authorised.contains(author) {
-                waitingForSecret[record.envelope.epoch, default: []].append(record.id)
-            } else {
-                waitingForAdmission[author, default: []].append(record.id)
-            }
+        switch wait {
+        case .causes(let missing): for cause in missing { waitingForRecord[cause, default: []].append(record.id) }
+        case .admission: waitingForAdmission[author, default: []].append(record.id)
+        case .secret: waitingForSecret[record.envelope.epoch, default: []].append(record.id)
         }
         // Numbers are remembered for admitted authors only, so strangers leave nothing behind but their place here.
         if authorised.contains(author), chains[record.chain] != nil || !isOverCap(author: author, chain: record.chain) {
