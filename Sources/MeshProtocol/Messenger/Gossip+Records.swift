@@ -168,7 +168,8 @@ extension Gossip {
             // Said once per doubling, so that a flood of records is no flood of events.
             guard counters.recordsOverCap.nonzeroBitCount == 1 else { return }
             outbox.append(
-                .event(ProtocolEvent(.limitReached, subject: author, detail: [.init("reason", .text(refusal.rawValue))])))
+                .event(
+                    ProtocolEvent(.limitReached, subject: author, detail: [.init("reason", .text(refusal.rawValue))])))
             return
         }
         counters.recordsRefused += 1
@@ -312,7 +313,8 @@ extension Gossip {
             .event(
                 ProtocolEvent(
                     .recordRefused, subject: peer,
-                    detail: [.init("reason", .text("a record in its bundle is malformed or not signed by its author"))])))
+                    detail: [.init("reason", .text("a record in its bundle is malformed or not signed by its author"))])
+            ))
     }
 
     mutating func receiveWant(_ ids: [RecordID], from peer: PeerID, into outbox: inout Outbox<GossipOutput>) {

@@ -311,7 +311,9 @@ struct RecordLog: Sendable {
         else { return (false, []) }
         // Proofs about strangers would fill memory; if one is admitted later, the proof is offered again.
         guard isAuthorised(first.envelope.author) else { return (true, []) }
-        if chains[first.chain] == nil, isOverCap(author: first.envelope.author, chain: first.chain) { return (true, []) }
+        if chains[first.chain] == nil, isOverCap(author: first.envelope.author, chain: first.chain) {
+            return (true, [])
+        }
         var changes: [Change] = []
         let proof = ForkProof(first: first.id, second: second.id, firstBytes: first.bytes, secondBytes: second.bytes)
         let involvesGenesis = first.envelope.kind == .genesis || second.envelope.kind == .genesis
@@ -325,7 +327,9 @@ struct RecordLog: Sendable {
 
     /// Cuts a chain at a number of which there are two records. GENESIS itself cannot be voided: the mesh is named after
     /// it, so a rival of it cuts what follows.
-    private mutating func noteFork(_ key: ChainKey, at sequence: UInt64, _ proof: ForkProof, into changes: inout [Change]) {
+    private mutating func noteFork(
+        _ key: ChainKey, at sequence: UInt64, _ proof: ForkProof, into changes: inout [Change]
+    ) {
         createChain(key)
         var chain = chains[key] ?? Chain()
         if let earlier = chain.forkedAt, earlier <= sequence { return }
@@ -547,7 +551,9 @@ struct RecordLog: Sendable {
     }
 
     private mutating func dropIfEmpty(_ key: ChainKey) {
-        guard let chain = chains[key], chain.accepted.isEmpty, chain.waiting.isEmpty, chain.forkedAt == nil else { return }
+        guard let chain = chains[key], chain.accepted.isEmpty, chain.waiting.isEmpty, chain.forkedAt == nil else {
+            return
+        }
         chains[key] = nil
         decrement(&chainCounts, key.author)
     }

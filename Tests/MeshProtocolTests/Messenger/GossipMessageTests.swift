@@ -6,7 +6,9 @@ import Testing
 @testable import MeshProtocol
 
 /// Distinct small payloads.
-private func payload(_ number: Int) -> [UInt8] { [UInt8(truncatingIfNeeded: number), UInt8(truncatingIfNeeded: number >> 8)] }
+private func payload(_ number: Int) -> [UInt8] {
+    [UInt8(truncatingIfNeeded: number), UInt8(truncatingIfNeeded: number >> 8)]
+}
 
 private func linked(_ count: Int, seed: UInt64, configuration: GossipConfiguration = GossipConfiguration()) throws
     -> GossipNetwork
@@ -420,7 +422,11 @@ struct `Messages through others` {
             network.run(milliseconds: Int64(network.random.below(60)))
             let left = network.random.below(5)
             let right = network.random.below(5)
-            if network.isConnected(left, right) { network.disconnect(left, right) } else { network.connect(left, right) }
+            if network.isConnected(left, right) {
+                network.disconnect(left, right)
+            } else {
+                network.connect(left, right)
+            }
         }
         for position in 1..<5 { network.connect(position, position - 1) }
 
@@ -464,7 +470,8 @@ struct `Messages through others` {
 
         network.run(milliseconds: 20_000)
         network.inject(.relayed(genuine), from: 1, to: 2)
-        #expect(network.nodes[2].messages.map(\.from) == [network.nodes[0].id], "a forgery does not keep the true one out")
+        #expect(
+            network.nodes[2].messages.map(\.from) == [network.nodes[0].id], "a forgery does not keep the true one out")
         network.inject(.relayed(genuine), from: 1, to: 2)
         #expect(network.nodes[2].messages.count == 1)
         #expect(network.nodes[2].gossip.statistics.relaysDuplicate == 1)

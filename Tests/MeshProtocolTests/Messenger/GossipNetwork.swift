@@ -292,9 +292,13 @@ final class GossipNetwork {
     }
 
     private func transmit(_ bytes: [UInt8], from: Int, to peer: PeerID, isReliable: Bool) {
-        guard let to = nodes.firstIndex(where: { $0.id == peer && generations[Pair(from, nodes.firstIndex(of: $0))] != nil })
+        guard
+            let to = nodes.firstIndex(where: {
+                $0.id == peer && generations[Pair(from, nodes.firstIndex(of: $0))] != nil
+            })
         else { return }
-        var delay = faults.delay.lowerBound + Int64(random.below(Int(faults.delay.upperBound - faults.delay.lowerBound + 1)))
+        var delay =
+            faults.delay.lowerBound + Int64(random.below(Int(faults.delay.upperBound - faults.delay.lowerBound + 1)))
         if faults.loss > 0, random.unit() < faults.loss {
             guard isReliable else { return }
             delay += faults.recovery
@@ -308,7 +312,8 @@ final class GossipNetwork {
     private func enqueue(_ bytes: [UInt8], from: Int, to: Int, delay: Int64) {
         guard let generation = generations[Pair(from, to)] else { return }
         let message = InFlight(
-            at: now + .milliseconds(delay), number: nextNumber, from: from, to: to, generation: generation, bytes: bytes)
+            at: now + .milliseconds(delay), number: nextNumber, from: from, to: to, generation: generation, bytes: bytes
+        )
         nextNumber += 1
         var low = 0
         var high = inFlight.count

@@ -30,7 +30,9 @@ private struct Pen {
     }
 
     /// A chain of honest records, each after the one before, the first after `start`.
-    mutating func chain(by identity: NodeIdentity, count: Int, start: RecordID, lamport: UInt64) throws -> [SignedRecord] {
+    mutating func chain(by identity: NodeIdentity, count: Int, start: RecordID, lamport: UInt64) throws
+        -> [SignedRecord]
+    {
         var records: [SignedRecord] = []
         for number in 0..<count {
             records.append(
@@ -151,7 +153,8 @@ struct `A record is accepted only when its claims hold` {
         #expect(network.nodes[1].gossip.statistics.recordsRefused == 1)
     }
 
-    @Test func `a second GENESIS, a gap, a wrong previous, no causes, a broken seal and a bad body are refused`() throws {
+    @Test func `a second GENESIS, a gap, a wrong previous, no causes, a broken seal and a bad body are refused`() throws
+    {
         let network = try pair(seed: 5)
         var pen = try Pen(network)
         let (parent, lamport) = try tip(network)
@@ -215,7 +218,8 @@ struct `A record is accepted only when its claims hold` {
         network.run(milliseconds: 2_000)
         var pen = try Pen(network)
         let (parent, lamport) = try tip(network)
-        let records = try pen.chain(by: network.nodes[0].identity.restarted(1), count: 100, start: parent, lamport: lamport)
+        let records = try pen.chain(
+            by: network.nodes[0].identity.restarted(1), count: 100, start: parent, lamport: lamport)
         network.connect(0, 1)
         network.run(milliseconds: 2_000)
         var damaged = records.map(\.bytes)
@@ -335,7 +339,9 @@ struct `The accepted set` {
 
 struct `A fork` {
     /// Member 1 signs two branches from number 2; returns both.
-    private func branches(_ network: GossipNetwork) throws -> (first: SignedRecord, left: [SignedRecord], right: [SignedRecord]) {
+    private func branches(_ network: GossipNetwork) throws -> (
+        first: SignedRecord, left: [SignedRecord], right: [SignedRecord]
+    ) {
         var pen = try Pen(network)
         let (parent, lamport) = try tip(network)
         let identity = network.nodes[1].identity.restarted(66)
@@ -345,7 +351,8 @@ struct `A fork` {
             for number in 2...4 as ClosedRange<UInt64> {
                 records.append(
                     try pen.record(
-                        by: identity, sequence: number, lamport: lamport + number, previous: records[records.count - 1].id,
+                        by: identity, sequence: number, lamport: lamport + number,
+                        previous: records[records.count - 1].id,
                         parents: [], name: "\(name) \(number)"))
             }
             return Array(records.dropFirst())
@@ -380,7 +387,8 @@ struct `A fork` {
 
         let honest = [0, 2, 3]
         #expect(network.haveConverged(honest))
-        #expect(network.nodes[0].gossip.records.count == 6, "GENESIS, three admissions, the common record, the honest one")
+        #expect(
+            network.nodes[0].gossip.records.count == 6, "GENESIS, three admissions, the common record, the honest one")
         #expect(Set(network.nodes[2].voided) == Set(left.map(\.id)))
         #expect(Set(network.nodes[0].voided) == Set(right.prefix(2).map(\.id)))
         for member in honest { #expect(network.nodes[member].events.contains { $0.kind == .recordFork }) }
@@ -488,7 +496,8 @@ struct `Hostile histories are bounded` {
         #expect(network.nodes[1].gossip.statistics.recordsOverCap == 31)
         #expect(network.nodes[1].events.filter { $0.kind == .limitReached }.count == 5, "1, 2, 4, 8, 16")
 
-        let deep = try pen.chain(by: network.nodes[1].identity.restarted(9), count: 100, start: parent, lamport: lamport)
+        let deep = try pen.chain(
+            by: network.nodes[1].identity.restarted(9), count: 100, start: parent, lamport: lamport)
         network.inject(bundle(deep), from: 0, to: 1)
         #expect(network.nodes[1].accepted.count == 21 + 60)
         #expect(network.nodes[1].gossip.statistics.recordsOverCap == 31 + 40)
@@ -521,7 +530,8 @@ struct `Hostile histories are bounded` {
         let network = try pair(seed: 16)
         var pen = try Pen(network)
         let (parent, lamport) = try tip(network)
-        let chain = try pen.chain(by: network.nodes[0].identity.restarted(1), count: 400, start: parent, lamport: lamport)
+        let chain = try pen.chain(
+            by: network.nodes[0].identity.restarted(1), count: 400, start: parent, lamport: lamport)
         for record in chain.dropFirst().reversed() { network.inject(bundle([record]), from: 0, to: 1) }
         #expect(network.nodes[1].gossip.waitingRecordCount == 256)
         #expect(network.nodes[1].gossip.statistics.pendingDropped == 399 - 256)

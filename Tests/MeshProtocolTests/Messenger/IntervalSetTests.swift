@@ -14,7 +14,7 @@ struct `An interval set` {
             #expect(set.insert(value) == plain.insert(value).inserted)
         }
         for value in 0..<220 as Range<UInt64> { #expect(set.contains(value) == plain.contains(value)) }
-        let missing = (plain.min()! ... plain.max()!).filter { !plain.contains($0) }
+        let missing = (plain.min()!...plain.max()!).filter { !plain.contains($0) }
         #expect(set.gaps().flatMap { Array($0) } == missing)
         for start in plain {
             let end = (start...).first { !plain.contains($0) }! - 1

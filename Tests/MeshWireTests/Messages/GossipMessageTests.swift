@@ -101,7 +101,8 @@ struct `A gossip message` {
         let records = [[UInt8]](repeating: [], count: 513)
         #expect(throws: Never.self) {
             try GossipMessage(
-                decoding: GossipMessage.records(RecordBundle(hasMore: false, records: Array(records.prefix(512)))).encoded)
+                decoding: GossipMessage.records(RecordBundle(hasMore: false, records: Array(records.prefix(512))))
+                    .encoded)
         }
         #expect(throws: WireError.limitExceeded) {
             try GossipMessage(decoding: GossipMessage.records(RecordBundle(hasMore: false, records: records)).encoded)
@@ -151,7 +152,9 @@ struct `A gossip message` {
         for (sequence, base) in [(0, 1), (1, 0), (1, 2)] as [(UInt64, UInt64)] {
             let direct = DirectMessage(
                 isReliable: true, incarnation: Incarnation(1), sequence: sequence, base: base, lamport: 0, payload: [])
-            #expect(throws: WireError.invalidValue) { try GossipMessage(decoding: GossipMessage.direct(direct).encoded) }
+            #expect(throws: WireError.invalidValue) {
+                try GossipMessage(decoding: GossipMessage.direct(direct).encoded)
+            }
         }
         let none = MessageAcknowledgement(incarnation: Incarnation(1), next: 0)
         #expect(throws: WireError.invalidValue) {
