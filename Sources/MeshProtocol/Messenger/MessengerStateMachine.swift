@@ -1,0 +1,202 @@
+import MeshBase
+import MeshCrypto
+import MeshWire
+
+/// What the messenger wants done.
+public enum MessengerOutput: Sendable {
+    case transmit(OutgoingDatagram)
+    case linkEstablished(LinkIdentity)
+    case linkLost(PeerID, LinkLoss)
+    case linkMoved(PeerID, SocketAddress)
+    case dialFailed(DialRequest, DialFailure)
+    /// A message of another machine's channel.
+    case message(Channel, [UInt8], from: PeerID)
+    case clockSample(PeerID, ClockSample)
+    case recordAccepted(AcceptedRecord)
+    /// To be made durable; a record that was published here counts as published when that is done.
+    case persistRecord(id: RecordID, bytes: [UInt8])
+    case published(CommandToken, RecordID)
+    /// A record that a fork proved void; the machines above keep what they did (the author is named in an event).
+    case recordVoided(RecordID)
+    case userMessage(UserMessage)
+    case messageSettled(CommandToken, MessageOutcome)
+    case event(ProtocolEvent)
+}
+
+public enum MessengerCommand: Sendable {
+    case setMesh(MeshID)
+    /// Secrets that may open handshakes (epoch secrets first), and those among them that seal records.
+    case setSecrets([GroupSecret], epochs: [GroupSecret])
+    case dial(DialRequest)
+    case closeLink(PeerID)
+    /// A message of another machine for a linked peer; dropped and counted when there is no link or no room.
+    case send(OutgoingMessage, to: PeerID)
+    case gossip(GossipCommand)
+}
+
+/// Links, what spreads over them, and nothing else: the composite of `LinkTable` (two peers) and `Gossip` (the mesh).
+///
+/// It only forwards. Bytes go to the link table; messages of the gossip channel go to the gossip, those of the other
+/// channels out to their machines; what the gossip sends goes back into the link table.
+public struct MessengerStateMachine: Sendable {
+    public private(set) var links: LinkTable
+    public private(set) var gossip: Gossip
+    public private(set) var statistics = Statistics()
+
+    private var linkOutbox = Outbox<LinkOutput>()
+    private var gossipOutbox = Outbox<GossipOutput>()
+
+    public struct Statistics: Hashable, Sendable {
+        /// Messages of the machines above that were dropped because the peer has no link.
+        public var droppedWithoutLink: UInt64 = 0
+        /// Messages dropped because the link's queue was full.
+        public var droppedQueueFull: UInt64 = 0
+    }
+
+    public init(
+        identity: NodeIdentity, links: LinkConfiguration, gossip: GossipConfiguration, random: RandomStream
+    ) {
+        var random = random
+        self.links = LinkTable(identity: identity, configuration: links, random: random.split())
+        self.gossip = Gossip(identity: identity, configuration: gossip, random: random.split())
+    }
+
+    /// One datagram, opened in place. `receivedAt` is the socket's stamp, `now` the turn's.
+    public mutating func receive(
+        _ datagram: inout MutableSpan<UInt8>, from source: SocketAddress, receivedAt: HostTime, at now: HostTime,
+        into outbox: inout Outbox<MessengerOutput>
+    ) {
+        links.receive(&datagram, from: source, receivedAt: receivedAt, at: now, into: &linkOutbox)
+        route(at: now, into: &outbox)
+    }
+
+    public mutating func submit(
+        _ command: MessengerCommand, at now: HostTime, into outbox: inout Outbox<MessengerOutput>
+    ) throws(CommandError) {
+        switch command {
+        case .setMesh(let mesh):
+            links.setMesh(mesh)
+            gossip.setMesh(mesh)
+        case .setSecrets(let secrets, let epochs):
+            links.setSecrets(secrets)
+            gossip.setEpochSecrets(epochs)
+        case .dial(let request):
+            links.dial(request, at: now, into: &linkOutbox)
+        case .closeLink(let peer):
+            links.close(peer, at: now, into: &linkOutbox)
+        case .send(let message, let peer):
+            send(message, to: peer, at: now)
+        case .gossip(let command):
+            try gossip.submit(command, at: now, into: &gossipOutbox)
+        }
+        route(at: now, into: &outbox)
+    }
+
+    public mutating func handleDeadline(at now: HostTime, into outbox: inout Outbox<MessengerOutput>) {
+        if let deadline = links.nextDeadline, deadline <= now { links.handleDeadline(at: now, into: &linkOutbox) }
+        if let deadline = gossip.nextDeadline, deadline <= now { gossip.handleDeadline(at: now, into: &gossipOutbox) }
+        route(at: now, into: &outbox)
+    }
+
+    public var nextDeadline: HostTime? {
+        switch (links.nextDeadline, gossip.nextDeadline) {
+        case (let first?, let second?): min(first, second)
+        case (let first, let second): first ?? second
+        }
+    }
+
+    /// Assembles what is queued into datagrams; once, at the end of a turn.
+    public mutating func flush(at now: HostTime, into outbox: inout Outbox<MessengerOutput>) {
+        links.flush(at: now, into: &linkOutbox)
+        route(at: now, into: &outbox)
+    }
+
+    public mutating func didTransmit(at actual: HostTime) { links.didTransmit(at: actual) }
+
+    public mutating func takeHeard() -> [PeerID] { links.takeHeard() }
+
+    /// Records from the store, checked again in full; returned in causal order, for the machines above.
+    public mutating func restore(_ records: [[UInt8]]) -> [AcceptedRecord] {
+        let accepted = gossip.restore(records)
+        links.setMembershipHead(gossip.head)
+        return accepted
+    }
+
+    // MARK: - Forwarding
+
+    /// Drains both parts until neither has anything left for the other. The arrays are swapped, not copied, and go
+    /// back with their capacity.
+    private mutating func route(at now: HostTime, into outbox: inout Outbox<MessengerOutput>) {
+        while !linkOutbox.isEmpty || !gossipOutbox.isEmpty {
+            var fromLinks = Outbox<LinkOutput>()
+            swap(&fromLinks, &linkOutbox)
+            for output in fromLinks.items { route(output, at: now, into: &outbox) }
+            var fromGossip = Outbox<GossipOutput>()
+            swap(&fromGossip, &gossipOutbox)
+            for output in fromGossip.items { route(output, at: now, into: &outbox) }
+            if linkOutbox.isEmpty {
+                fromLinks.removeAll()
+                swap(&fromLinks, &linkOutbox)
+            }
+            if gossipOutbox.isEmpty {
+                fromGossip.removeAll()
+                swap(&fromGossip, &gossipOutbox)
+            }
+        }
+    }
+
+    private mutating func route(_ output: LinkOutput, at now: HostTime, into outbox: inout Outbox<MessengerOutput>) {
+        switch output {
+        case .transmit(let datagram): outbox.append(.transmit(datagram))
+        case .established(let identity):
+            outbox.append(.linkEstablished(identity))
+            tellGossip(.linkUp(identity.peer, identity.incarnation), at: now)
+        case .lost(let peer, let loss):
+            outbox.append(.linkLost(peer, loss))
+            tellGossip(.linkDown(peer), at: now)
+        case .message(.gossip, let payload, let peer):
+            gossip.receive(payload, from: peer, at: now, into: &gossipOutbox)
+        case .message(let channel, let payload, let peer):
+            outbox.append(.message(channel, payload, from: peer))
+        case .clockSample(let peer, let sample): outbox.append(.clockSample(peer, sample))
+        case .moved(let peer, let address): outbox.append(.linkMoved(peer, address))
+        case .dialFailed(let request, let failure): outbox.append(.dialFailed(request, failure))
+        case .event(let event): outbox.append(.event(event))
+        }
+    }
+
+    private mutating func route(_ output: GossipOutput, at now: HostTime, into outbox: inout Outbox<MessengerOutput>) {
+        switch output {
+        case .send(let payload, let peer, let priority, let isReliable):
+            let message = OutgoingMessage(
+                channel: .gossip, payload: payload, priority: priority, isReliable: isReliable)
+            send(message, to: peer, at: now)
+        case .recordAccepted(let record):
+            links.setMembershipHead(gossip.head)
+            outbox.append(.recordAccepted(record))
+        case .recordVoided(let id): outbox.append(.recordVoided(id))
+        case .persist(let id, let bytes): outbox.append(.persistRecord(id: id, bytes: bytes))
+        case .published(let token, let id): outbox.append(.published(token, id))
+        case .userMessage(let message): outbox.append(.userMessage(message))
+        case .messageSettled(let token, let outcome): outbox.append(.messageSettled(token, outcome))
+        case .event(let event): outbox.append(.event(event))
+        }
+    }
+
+    private mutating func tellGossip(_ command: GossipCommand, at now: HostTime) {
+        // Link changes are never refused: the gossip's only errors are those of a person's commands.
+        do { try gossip.submit(command, at: now, into: &gossipOutbox) } catch {
+            preconditionFailure("the gossip refused a link change: \(error)")
+        }
+    }
+
+    private mutating func send(_ message: OutgoingMessage, to peer: PeerID, at now: HostTime) {
+        do { try links.send(message, to: peer, at: now) } catch {
+            if error == .notConnected {
+                statistics.droppedWithoutLink += 1
+            } else {
+                statistics.droppedQueueFull += 1
+            }
+        }
+    }
+}
