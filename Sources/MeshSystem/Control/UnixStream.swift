@@ -96,6 +96,13 @@ public final class UnixStream: Sendable {
         return ProcessName(pid: pid, command: String(command.prefix { $0 != "\n" }))
     }
 
+    /// Whether the other end has closed both directions, or is gone. A peer that only ended its sending side still reads.
+    public var isPeerGone: Bool {
+        var state = pollfd(fd: descriptor, events: 0, revents: 0)
+        guard unsafe poll(&state, 1, 0) == 1 else { return false }
+        return state.revents & Int16(POLLHUP | POLLERR | POLLNVAL) != 0
+    }
+
     /// Ends the connection; blocked and later calls of any thread throw `closed`.
     public func close() {
         let isFirst = isClosed.withLock { closed in
