@@ -55,6 +55,8 @@ let package = Package(
         tests("MeshProtocolTests", ["MeshProtocol", "MeshWire", "MeshCrypto", "MeshBase"]),
         tests("MeshSystemTests", ["MeshSystem", "MeshCrypto", "MeshBase"]),
         tests("MeshConsoleTests", ["MeshConsole", "MeshBase"]),
+        tests("MeshNodeTests", ["MeshNode", "MeshProtocol", "MeshSystem", "MeshCrypto", "MeshBase"]),
+        tests("RepositoryTests", []),
     ],
     swiftLanguageModes: [.v6]
 )

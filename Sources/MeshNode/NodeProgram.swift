@@ -1,18 +1,199 @@
+import Glibc
 import MeshBase
+import MeshCrypto
+import MeshProtocol
+import MeshSystem
 
 /// A node as a program: from its options to its exit code.
 public enum NodeProgram {
     /// Runs a node until it is told to stop (`down` on the control socket) or its task is cancelled.
     ///
     /// `output` receives one `starling/up/1` object when the node is ready, then `starling/events/1` objects; or one
-    /// `starling/error/1` object. Returns the exit code.
+    /// `starling/error/1` object. Any thread; a slow reader never holds the node. Returns the exit code.
     public static func run(
         _ options: NodeOptions, output: @escaping @Sendable (JSONValue) -> Void
     ) async -> Int32 {
-        output([
-            "schema": "starling/error/1", "code": "failed",
-            "message": "this build has no node in it yet", "hint": "build again when MeshNode has landed", "exit": 1,
-        ])
-        return 1
+        ProcessSetup.ignoreBrokenPipes()
+        do throws(NodeError) {
+            return try await NodeProcess(options, output).run()
+        } catch {
+            output(error.json)
+            return error.exit
+        }
+    }
+}
+
+/// Facts of this process.
+enum Process {
+    static var identifier: Int32 { getpid() }
+
+    /// Seconds since 1970; for display only, never for a decision.
+    static func wallSeconds() -> Double {
+        var time = timespec()
+        unsafe clock_gettime(CLOCK_REALTIME, &time)
+        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+    }
+}
+
+/// One life of a node in this process: what is opened in order and closed in the reverse one.
+private struct NodeProcess {
+    let options: NodeOptions
+    let output: @Sendable (JSONValue) -> Void
+
+    init(_ options: NodeOptions, _ output: @escaping @Sendable (JSONValue) -> Void) {
+        self.options = options
+        self.output = output
+    }
+
+    func run() async throws(NodeError) -> Int32 {
+        let ticket = try parsedTicket()
+        let addresses = try parsedAddresses(options.atAddresses)
+        let storage = try openStorage()
+        let boot = try NodeBoot.load(storage: storage, entropy: SystemEntropy())
+        let start = try chooseStart(ticket, addresses, boot)
+        let system = try openSystem()
+        var configuration = NodeConfiguration(name: options.name)
+        configuration.session.isDiscoveryEnabled = options.discovery
+        configuration.session.joinTimeout = TimeSpan.seconds(options.timeoutSeconds)
+        if let limit = options.maxAttachmentBytes {
+            configuration.journal.maximumAttachmentBytes = UInt64(max(0, limit))
+        }
+        let queue = try opened { () throws(SystemError) in try StorageThread() }
+        let node = Node(
+            configuration: configuration,
+            environment: Environment(
+                clock: system.clock, entropy: SystemEntropy(), transport: system.socket, storage: storage,
+                executor: system.loop),
+            queue: queue, boot: boot, wallClock: Process.wallSeconds)
+        let control = try opened { () throws(SystemError) in
+            let server = try ControlServer(path: options.controlSocketPath, inbox: node.inbox)
+            try server.start()
+            return server
+        }
+        let result = await live(node, start, boot, on: system.loop)
+        control.stop()
+        await withCheckedContinuation { continuation in node.storage.close { continuation.resume() } }
+        system.loop.stop()
+        return try result.get()
+    }
+
+    /// The node's turns on its loop, and beside them the announcements on `output`.
+    private func live(
+        _ node: Node, _ start: NodeStart, _ boot: NodeBoot, on loop: EventLoop
+    ) async -> Result<Int32, NodeError> {
+        node.announceEvents(to: output)
+        node.announceReadiness(founded: isFounding(start)) { [output] in output($0) }
+        return await withTaskGroup(of: Void.self) { group in
+            group.addTask(executorPreference: loop) { await node.run(start, boot: boot) }
+            await group.waitForAll()
+            return await node.result
+        }
+    }
+
+    private func isFounding(_ start: NodeStart) -> Bool {
+        if case .found = start { true } else { false }
+    }
+
+    private func parsedTicket() throws(NodeError) -> Ticket? {
+        guard let text = options.ticketText else { return nil }
+        do throws(TicketError) {
+            return try Ticket(text: text)
+        } catch {
+            throw NodeError(error)
+        }
+    }
+
+    private func parsedAddresses(_ texts: [String]) throws(NodeError) -> [SocketAddress] {
+        var addresses: [SocketAddress] = []
+        for text in texts {
+            guard let address = SocketAddress(text, defaultPort: TransportOptions.defaultPort), address.isDialable
+            else {
+                throw .usage(
+                    "\(SafeText.escaped(text, limit: 80)) is not an address",
+                    hint: "write it as 192.0.2.14:47800 or [2001:db8::1]:47800")
+            }
+            addresses.append(address)
+        }
+        return addresses
+    }
+
+    private func openStorage() throws(NodeError) -> any NodeStorage {
+        do throws(StorageError) {
+            return try DiskStorage(path: options.stateDirectory)
+        } catch {
+            throw NodeError(error)
+        }
+    }
+
+    /// A directory belongs to one mesh: a ticket of another is refused before anything changes.
+    private func chooseStart(
+        _ ticket: Ticket?, _ addresses: [SocketAddress], _ boot: NodeBoot
+    ) throws(NodeError) -> NodeStart {
+        guard let ticket else {
+            return boot.state.map { .resume($0) } ?? .found(label: options.meshLabel ?? options.name)
+        }
+        guard let state = boot.state else { return .join(ticket, extraAddresses: addresses) }
+        guard state.mesh == ticket.meshID else {
+            throw NodeError(
+                "otherMesh", "\(options.name) belongs to the mesh \"\(SafeText.escaped(state.label))\" already",
+                hint: "give this start another name: starling join - --name OTHER", exit: 5)
+        }
+        return .resume(state)
+    }
+
+    private func openSystem() throws(NodeError) -> (clock: MonotonicClock, loop: EventLoop, socket: DatagramSocket) {
+        guard
+            let clock = MonotonicClock(
+                offsetNanoseconds: options.hostClockOffsetNanoseconds,
+                ratePartsPerMillion: options.hostClockPartsPerMillion)
+        else { throw .usage("the host clock's rate is out of range", hint: "--host-clock OFFSET_NANOSECONDS,PPM") }
+        let transport = TransportOptions(
+            port: options.port, isPortExplicit: options.isPortFixed, bindAddresses: try bindAddresses(),
+            discovery: options.discovery)
+        return try opened { () throws(SystemError) in
+            let loop = try EventLoop(clock: clock)
+            let socket = try DatagramSocket(options: transport, clock: clock, loop: loop)
+            try loop.start()
+            return (clock, loop, socket)
+        }
+    }
+
+    /// Numeric addresses, or interface names for all addresses of that interface.
+    private func bindAddresses() throws(NodeError) -> [SocketAddress] {
+        var addresses: [SocketAddress] = []
+        for text in options.bindAddresses {
+            if let address = SocketAddress(text) {
+                addresses.append(address)
+                continue
+            }
+            let interfaces = try opened { () throws(SystemError) in try NetworkInterfaces.current() }
+            guard let interface = interfaces.all.first(where: { $0.name == text }), !interface.addresses.isEmpty else {
+                throw .usage(
+                    "\(SafeText.escaped(text, limit: 80)) is neither an address nor an interface of this machine",
+                    hint: "interfaces: \(interfaces.all.map(\.name).joined(separator: " "))")
+            }
+            addresses += interface.addresses
+        }
+        return addresses
+    }
+
+    private func opened<Value>(_ body: () throws(SystemError) -> Value) throws(NodeError) -> Value {
+        do throws(SystemError) { return try body() } catch { throw NodeError(error) }
+    }
+}
+
+extension NodeError {
+    init(_ error: TicketError) {
+        switch error {
+        case .unsupportedVersion(let version):
+            self.init(
+                "versionMismatch", "this invite has version \(version), this starling reads an older one",
+                hint: "update starling here", exit: 5)
+        default:
+            self.init(
+                "invalidInvite", "this is not a whole starling invite",
+                hint: "copy all of it, from starling: to the end",
+                exit: 2)
+        }
     }
 }

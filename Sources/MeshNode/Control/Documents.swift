@@ -1,0 +1,249 @@
+import MeshBase
+import MeshCrypto
+import MeshProtocol
+import MeshSystem
+
+/// The JSON objects of the control channel: a contract (Docs/Command.md). Field names are camelCase, units last.
+enum Documents {
+    static func status(_ snapshot: NodeSnapshot, processID: Int32) -> JSONValue {
+        let mesh: JSONValue =
+            snapshot.meshID.map { id in
+                [
+                    "id": .string(id.description), "label": .string(snapshot.meshLabel),
+                    "memberCount": .integer(Int64(presentMembers(snapshot).count)),
+                ]
+            } ?? .null
+        return [
+            "schema": "starling/status/1",
+            "node": [
+                "name": .string(snapshot.name), "id": .string(snapshot.id.description),
+                "fingerprint": .string(Fingerprint.words(of: snapshot.id)), "pid": .integer(Int64(processID)),
+                "uptimeSeconds": .number(rounded(snapshot.uptime.seconds, 3)), "port": .integer(Int64(snapshot.port)),
+            ],
+            "mesh": mesh, "peers": .array(snapshot.peers.map(peer)), "session": session(snapshot),
+            "journal": [
+                "attachmentCount": .integer(Int64(snapshot.attachments.count)),
+                "bytes": .integer(Int64(clamping: snapshot.attachments.reduce(0) { $0 &+ $1.byteCount })),
+            ],
+            "clock": clock(snapshot),
+        ]
+    }
+
+    /// Members that have not left.
+    static func presentMembers(_ snapshot: NodeSnapshot) -> [Member] {
+        snapshot.members.filter { $0.state != .left }
+    }
+
+    static func peers(_ snapshot: NodeSnapshot) -> JSONValue {
+        ["schema": "starling/peers/1", "peers": .array(snapshot.peers.map(peer))]
+    }
+
+    static func peer(_ peer: NodeSnapshot.Peer) -> JSONValue {
+        let link = peer.link
+        let path: JSONValue =
+            link.map { ["address": .string($0.identity.address.description), "kind": "direct"] }
+            ?? (peer.member.state == .alive ? ["address": nil, "kind": "relayed"] : .null)
+        return [
+            "name": .string(peer.member.name), "id": .string(peer.member.peer.description),
+            "state": .string(peer.member.state.rawValue), "path": path,
+            "rttMicroseconds": microseconds(link?.smoothedRoundTrip),
+            "offsetMicroseconds": microseconds(peer.offset?.offset),
+            "offsetErrorMicroseconds": microseconds(peer.offset?.error),
+            "lossPercent": .number(rounded((link?.lossFraction ?? 0) * 100, 2)),
+            "sentBytes": count(link?.bytesSent ?? 0), "receivedBytes": count(link?.bytesReceived ?? 0),
+            "sinceSeconds": .number(rounded(peer.member.lastHeardAt == nil ? 0 : linkAge(peer), 1)),
+        ]
+    }
+
+    private static func linkAge(_ peer: NodeSnapshot.Peer) -> Double {
+        guard let link = peer.link else { return 0 }
+        return link.lastHeardAt.since(link.establishedAt).seconds
+    }
+
+    static func members(_ snapshot: NodeSnapshot) -> JSONValue {
+        let rows = snapshot.members.map { member -> JSONValue in
+            [
+                "name": .string(member.name), "id": .string(member.peer.description),
+                "state": .string(member.state.rawValue),
+                "incarnation": .string(hexadecimal(member.incarnation.value)),
+                "admittedBy": member.admittedBy.map { .string(name(of: $0, in: snapshot)) } ?? .null,
+                "isLocal": .bool(member.isLocal),
+            ]
+        }
+        return ["schema": "starling/members/1", "members": .array(rows)]
+    }
+
+    static func links(_ snapshot: NodeSnapshot) -> JSONValue {
+        let rows = snapshot.peers.compactMap { peer -> JSONValue? in
+            guard let link = peer.link else { return nil }
+            return [
+                "peer": .string(peer.member.name), "address": .string(link.identity.address.description),
+                "rttMicroseconds": microseconds(link.smoothedRoundTrip),
+                "lossPercent": .number(rounded(link.lossFraction * 100, 2)),
+                "congestionWindowBytes": .integer(Int64(link.congestionWindowBytes)),
+                "pacingBytesPerSecond": .integer(integer(link.pacingBytesPerSecond)),
+                "mtuBytes": .integer(Int64(link.datagramBytes)), "gso": .bool(snapshot.transport.usesSegmentation),
+                "queueBytes": .integer(Int64(link.queueBytes)),
+            ]
+        }
+        return ["schema": "starling/links/1", "links": .array(rows)]
+    }
+
+    static func clock(_ snapshot: NodeSnapshot) -> JSONValue {
+        [
+            "schema": "starling/clock/1", "epoch": .string(snapshot.clock.epoch),
+            "meshTimeNanoseconds": .integer(snapshot.meshTime.nanoseconds),
+            "hostTimeNanoseconds": .integer(snapshot.hostTime.nanoseconds),
+            "errorNanoseconds": .integer(snapshot.clock.error.nanoseconds),
+            "ratePartsPerMillion": .number(rounded(snapshot.clock.ratePartsPerMillion, 3)),
+            "state": .string(snapshot.clock.state.rawValue),
+        ]
+    }
+
+    /// The mesh's built-in activity, which every node joins at start.
+    static func session(_ snapshot: NodeSnapshot) -> JSONValue {
+        guard let mesh = snapshot.meshID else { return .null }
+        let participants = presentMembers(snapshot).filter { $0.state == .alive || $0.isLocal }
+        return [
+            "id": .string(mesh.description),
+            "activity": ["identifier": "starling.mesh", "type": "generic", "title": .string(snapshot.meshLabel)],
+            "state": "joined",
+            "participants": .array(
+                participants.map { member in
+                    [
+                        "id": .string(member.peer.description), "name": .string(member.name),
+                        "isLocal": .bool(member.isLocal),
+                    ]
+                }),
+            "isLocallyInitiated": .bool(snapshot.members.contains { $0.isLocal && $0.admittedBy == nil }),
+        ]
+    }
+
+    static func event(_ noted: NodeEvent) -> JSONValue {
+        let detail = noted.event.detail.map { item -> JSONValue.Member in
+            switch item.value {
+            case .text(let text): JSONValue.Member(item.name, .string(text))
+            case .integer(let value): JSONValue.Member(item.name, .integer(value))
+            case .number(let value): JSONValue.Member(item.name, .number(value))
+            }
+        }
+        return [
+            "schema": "starling/events/1", "at": .string(timestampText(noted.wallSeconds)),
+            "hostTimeNanoseconds": .integer(noted.hostTime.nanoseconds),
+            "lamport": noted.event.lamport.map { .integer(Int64(clamping: $0)) } ?? .null,
+            "kind": .string(noted.event.kind.rawValue), "node": .string(noted.subjectName),
+            "detail": .object(detail),
+        ]
+    }
+
+    static func message(_ received: ReceivedMessage) -> JSONValue {
+        [
+            "schema": "starling/inbox/1", "from": .string(received.fromName),
+            "mode": .string(modeText(received.message.mode)),
+            "lamport": .integer(Int64(clamping: received.message.lamport)),
+            "text": .string(String(decoding: received.message.payload, as: UTF8.self)),
+        ]
+    }
+
+    static func count(_ box: MessageBox) -> JSONValue {
+        [
+            "schema": "starling/inbox/1", "count": .integer(Int64(box.receivedCount)),
+            "bytes": .integer(Int64(box.receivedBytes)), "dropped": .integer(Int64(box.droppedCount)),
+        ]
+    }
+
+    static func journal(_ snapshot: NodeSnapshot) -> JSONValue {
+        let ids = ShortIDs(snapshot.attachments.map(\.id))
+        let rows = snapshot.attachments.map { attachment -> JSONValue in
+            [
+                "id": .string(ids.text(attachment.id)), "name": .string(attachment.name),
+                "bytes": count(attachment.byteCount), "addedBy": .string(name(of: attachment.addedBy, in: snapshot)),
+                "note": attachment.note.isEmpty ? .null : .string(attachment.note),
+                "present": .bool(attachment.isPresent), "fraction": .number(rounded(attachment.fraction, 4)),
+                "holders": .array(attachment.holders.map { .string(name(of: $0, in: snapshot)) }.sorted(by: byText)),
+                "durable": .bool(attachment.isDurable), "state": .string(stateText(attachment.state)),
+                "bytesPerSecond": .integer(integer(attachment.bytesPerSecond)),
+                "recordId": .string(attachment.id.description), "content": .string(attachment.content.description),
+            ]
+        }
+        return ["schema": "starling/journal.ls/1", "attachments": .array(rows)]
+    }
+
+    static func progress(
+        verb: String, name: String, done: UInt64, total: UInt64, rate: Double, holders: [String]
+    ) -> JSONValue {
+        [
+            "schema": "starling/progress/1", "verb": .string(verb), "name": .string(name), "doneBytes": count(done),
+            "totalBytes": count(total), "bytesPerSecond": .integer(integer(rate)),
+            "holders": .array(holders.map { .string($0) }),
+        ]
+    }
+
+    static func stateText(_ state: AttachmentState) -> String {
+        switch state {
+        case .complete: "complete"
+        case .fetching: "fetching"
+        case .waitingForHolder: "waitingForHolder"
+        case .failed(.noSpace(let needed, let available)): "failed: \(needed) bytes are needed, \(available) are free"
+        case .failed(.tooLarge(let byteCount, let limit)): "failed: \(byteCount) bytes are over the limit of \(limit)"
+        case .failed(.sizeMismatch(let byteCount)): "failed: the content does not have the \(byteCount) bytes announced"
+        case .failed(.storage): "failed: the store cannot write"
+        case .failed(.tooManyContents(let limit)): "failed: there are \(limit) contents already"
+        }
+    }
+
+    static func modeText(_ mode: DeliveryMode) -> String {
+        switch mode {
+        case .reliable: "reliable"
+        case .unreliable: "unreliable"
+        case .ordered: "ordered"
+        }
+    }
+
+    static func name(of peer: PeerID, in snapshot: NodeSnapshot) -> String {
+        let known = snapshot.members.first { $0.peer == peer }?.name ?? ""
+        return known.isEmpty ? peer.shortDescription : known
+    }
+
+    // MARK: Numbers
+
+    static func rounded(_ value: Double, _ places: Int) -> Double {
+        guard value.isFinite else { return 0 }
+        var factor = 1.0
+        for _ in 0..<places { factor *= 10 }
+        return (value * factor).rounded() / factor
+    }
+
+    static func integer(_ value: Double) -> Int64 { Int64(exactly: value.rounded()) ?? 0 }
+
+    static func count(_ value: UInt64) -> JSONValue { .integer(Int64(clamping: value)) }
+
+    private static func microseconds(_ span: TimeSpan?) -> JSONValue {
+        span.map { .number(rounded($0.microseconds, 1)) } ?? .null
+    }
+
+    private static func hexadecimal(_ value: UInt64) -> String {
+        let text = String(value, radix: 16)
+        return String(repeating: "0", count: 16 - text.count) + text
+    }
+
+    private static func byText(_ left: JSONValue, _ right: JSONValue) -> Bool {
+        (left.stringValue ?? "") < (right.stringValue ?? "")
+    }
+}
+
+/// Ids as people see and type them: the shortest prefix of at least four digits that is unique in the set.
+struct ShortIDs {
+    private let sorted: [String]
+
+    init(_ ids: [RecordID]) { sorted = ids.map(\.description).sorted() }
+
+    func text(_ id: RecordID) -> String {
+        let full = id.description
+        var length = 4
+        while length < full.count, sorted.contains(where: { $0 != full && $0.hasPrefix(full.prefix(length)) }) {
+            length += 1
+        }
+        return String(full.prefix(length))
+    }
+}

@@ -1,0 +1,135 @@
+import MeshBase
+import MeshProtocol
+import MeshWire
+
+enum SendVerb: ControlVerb {
+    static let name = "send"
+    static let maximumRepeat = 1_000_000
+
+    static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
+        guard let text = call.text("text") else { throw .usage("send what?", hint: "starling send TEXT") }
+        var recipients: [PeerID] = []
+        for name in call.texts("to") { recipients.append(try node.member(named: name).peer) }
+        let repetitions = call.integer("repeat") ?? 1
+        guard (1...maximumRepeat).contains(repetitions) else {
+            throw .usage("--repeat is 1 to \(maximumRepeat)", hint: "starling send TEXT --repeat 100")
+        }
+        let mode = try deliveryMode(call.text("mode") ?? "reliable")
+        let payload = sized(Array(text.utf8), call.integer("sizeBytes"))
+        guard payload.count <= WireLimits.maximumMessageBytes else {
+            throw NodeError(CommandError.limitExceeded(limit: WireLimits.maximumMessageBytes, actual: payload.count))
+        }
+        let everyone = node.members.filter { !$0.isLocal && ($0.state == .alive || $0.state == .suspect) }.map(\.peer)
+        let batch = SendBatch(
+            payload: payload, recipients: recipients.isEmpty ? nil : recipients, mode: mode,
+            names: (recipients.isEmpty ? everyone : recipients).map(node.name(of:)), total: repetitions,
+            deadline: now + node.timeout(call), reply: call.reply)
+        await SendBatch.begin(batch, on: node, at: now)
+    }
+
+    private static func deliveryMode(_ text: String) throws(NodeError) -> DeliveryMode {
+        switch text {
+        case "reliable": return .reliable
+        case "unreliable": return .unreliable
+        case "ordered":
+            throw NodeError(
+                "notSupported", "ordered messages are not in this version",
+                hint: "send reliably (the default), or --unreliable", exit: 1)
+        default: throw .usage("the mode is reliable or unreliable", hint: "starling send TEXT --unreliable")
+        }
+    }
+
+    private static func sized(_ bytes: [UInt8], _ size: Int?) -> [UInt8] {
+        guard let size, size >= 0 else { return bytes }
+        return Array(bytes.prefix(size)) + [UInt8](repeating: 0x2e, count: max(0, min(size, 1 << 20) - bytes.count))
+    }
+}
+
+/// The messages of one `send`: at most `window` are under way, the next goes when one is settled, so that a long batch
+/// fills no queue and the sender feels how fast the receivers are. The node keeps it by its id meanwhile.
+struct SendBatch: Sendable {
+    static let window = 64
+
+    var payload: [UInt8]
+    var recipients: [PeerID]?
+    var mode: DeliveryMode
+    var names: [String]
+    var total: Int
+    var deadline: HostTime
+    var reply: ControlReply
+    var started = 0
+    var underWay = 0
+
+    static func begin(_ batch: SendBatch, on node: isolated Node, at now: HostTime) async {
+        let id = node.waiting.makeToken()
+        node.sendBatches[id] = batch
+        await advance(id, on: node, at: now)
+    }
+
+    private static func advance(_ id: CommandToken, on node: isolated Node, at now: HostTime) async {
+        while let batch = node.sendBatches[id], batch.started < batch.total, batch.underWay < window,
+            batch.reply.isOpen
+        {
+            node.sendBatches[id]?.started += 1
+            node.sendBatches[id]?.underWay += 1
+            await sendOne(batch, id, on: node, at: now)
+        }
+        guard let batch = node.sendBatches[id], batch.underWay == 0 else { return }
+        node.sendBatches[id] = nil
+        batch.reply.answer([
+            "schema": "starling/send/1", "count": .integer(Int64(batch.total)),
+            "bytes": .integer(Int64(batch.payload.count)), "recipients": .array(batch.names.map { .string($0) }),
+        ])
+    }
+
+    private static func sendOne(
+        _ batch: SendBatch, _ id: CommandToken, on node: isolated Node, at now: HostTime
+    ) async {
+        let token = node.waiting.makeToken()
+        let late = NodeError.timedOut(
+            "not everybody has acknowledged the message in time; it is still being delivered",
+            hint: "starling peers shows who is reachable · --timeout SECONDS waits longer")
+        node.waiting.wait(for: token, until: batch.deadline, timeout: late) { result, node, now in
+            node.sendBatches[id]?.underWay -= 1
+            tell(result, batch.reply, on: node)
+            await advance(id, on: node, at: now)
+        }
+        do throws(NodeError) {
+            try await node.submitToGossip(
+                .sendUserMessage(
+                    payload: batch.payload, recipients: batch.recipients, mode: batch.mode, token: token), at: now)
+        } catch {
+            node.waiting.fail(token, error)
+        }
+    }
+
+    private static func tell(_ result: Result<Settlement, NodeError>, _ reply: ControlReply, on node: isolated Node) {
+        switch result {
+        case .failure(let error): reply.fail(error)
+        case .success(.message(.failed(let failures))):
+            let names = failures.map { "\(SafeText.escaped(node.name(of: $0.peer))) (\($0.reason.rawValue))" }
+            reply.fail(
+                NodeError(
+                    "unreachable", "not delivered to \(names.joined(separator: ", "))", hint: "starling why NAME",
+                    exit: 4))
+        case .success: break
+        }
+    }
+}
+
+enum InboxVerb: ControlVerb {
+    static let name = "inbox"
+
+    static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
+        if call.flag("count") {
+            call.reply.send(Documents.count(node.messages))
+            guard call.flag("follow") else { return call.reply.finish() }
+            return try follow(&node.followers.counts, call.reply)
+        }
+        if call.request["backlog"]?.boolValue ?? true {
+            for message in node.messages.messages { call.reply.send(Documents.message(message)) }
+        }
+        guard call.flag("follow") else { return call.reply.finish() }
+        try follow(&node.followers.messages, call.reply)
+    }
+}

@@ -1,0 +1,69 @@
+import Glibc
+import MeshBase
+
+/// Objects on their way to one client: filled by the node without blocking, drained by the client's own thread.
+@safe final class ReplyQueue: @unchecked Sendable {
+    // Sendable: `items` and `isEnded` are touched only while `mutex` is held; mutex and condition are made in `init` and
+    // destroyed in `deinit`.
+    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+    private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
+    private var items: [JSONValue] = []
+    private var isEnded = false
+
+    /// Beyond it an endless answer is cut off: its reader has stopped reading.
+    static let maximumItems = 16_384
+
+    enum Next {
+        case object(JSONValue)
+        case end
+        /// Nothing came within the time.
+        case nothing
+    }
+
+    init() {
+        unsafe pthread_mutex_init(mutex, nil)
+        var attributes = pthread_condattr_t()
+        unsafe pthread_condattr_init(&attributes)
+        unsafe pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+        unsafe pthread_cond_init(condition, &attributes)
+        unsafe pthread_condattr_destroy(&attributes)
+    }
+
+    deinit {
+        unsafe pthread_cond_destroy(condition)
+        unsafe pthread_mutex_destroy(mutex)
+        unsafe condition.deallocate()
+        unsafe mutex.deallocate()
+    }
+
+    /// False when the queue is full or has ended.
+    @discardableResult
+    func append(_ item: ControlReply.Item) -> Bool {
+        unsafe pthread_mutex_lock(mutex)
+        defer {
+            unsafe pthread_cond_signal(condition)
+            unsafe pthread_mutex_unlock(mutex)
+        }
+        switch item {
+        case .end: isEnded = true
+        case .object(let value):
+            guard items.count < Self.maximumItems, !isEnded else { return false }
+            items.append(value)
+        }
+        return true
+    }
+
+    /// Blocks for the next object, at most `seconds`.
+    func next(within seconds: Int) -> Next {
+        unsafe pthread_mutex_lock(mutex)
+        defer { unsafe pthread_mutex_unlock(mutex) }
+        var limit = timespec()
+        unsafe clock_gettime(CLOCK_MONOTONIC, &limit)
+        limit.tv_sec += seconds
+        while items.isEmpty {
+            if isEnded { return .end }
+            if unsafe pthread_cond_timedwait(condition, mutex, &limit) == ETIMEDOUT { return .nothing }
+        }
+        return .object(items.removeFirst())
+    }
+}

@@ -1,0 +1,52 @@
+import MeshBase
+import MeshProtocol
+
+/// How a member is reached, or why it is not: what was tried and what came back.
+enum WhyVerb: ControlVerb {
+    static let name = "why"
+
+    static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
+        guard let text = call.text("name") else { throw .usage("why whom?", hint: "starling why NAME") }
+        let member = try node.member(named: text)
+        let snapshot = await node.snapshot()
+        let link = snapshot.peers.first { $0.member.peer == member.peer }?.link
+        let steps = node.events.events.filter { $0.event.subject == member.peer }.suffix(16).map { noted -> JSONValue in
+            [
+                "secondsAgo": .number(Documents.rounded((now - noted.hostTime).seconds, 1)),
+                "what": .string(noted.event.kind.rawValue), "address": detail("address", of: noted),
+                "result": detail("reason", of: noted),
+            ]
+        }
+        call.reply.answer([
+            "schema": "starling/why/1", "name": .string(member.name), "id": .string(member.peer.description),
+            "state": .string(member.state.rawValue),
+            "summary": .string(summary(member, link: link, now: now)), "steps": .array(Array(steps)),
+        ])
+    }
+
+    private static func summary(_ member: Member, link: LinkStatistics?, now: HostTime) -> String {
+        let name = SafeText.escaped(member.name)
+        if let link {
+            let roundTrip = link.smoothedRoundTrip.map { "\(Documents.rounded($0.milliseconds, 2)) ms" } ?? "unknown"
+            let age = Int((now - link.establishedAt).seconds)
+            return "\(name) is reached directly at \(link.identity.address) since \(age) s, round trip \(roundTrip)"
+        }
+        switch member.state {
+        case .alive: return "\(name) has no direct link; other members hear it and pass everything on"
+        case .suspect: return "\(name) has not been heard for a while; others are being asked"
+        case .dead:
+            let addresses = member.addresses.map(\.description).joined(separator: ", ")
+            return "\(name) does not answer; these addresses are tried again and again: \(addresses)"
+        case .left: return "\(name) has left"
+        }
+    }
+
+    private static func detail(_ name: String, of noted: NodeEvent) -> JSONValue {
+        switch noted.event.detail.first(where: { $0.name == name })?.value {
+        case .text(let text): .string(text)
+        case .integer(let value): .integer(value)
+        case .number(let value): .number(value)
+        case nil: .null
+        }
+    }
+}

@@ -1,0 +1,51 @@
+import MeshBase
+import MeshProtocol
+import MeshSystem
+import MeshWire
+
+/// The order of what happened and the clock that everybody shares. Performs no effects: it reads `now` as a parameter.
+public actor Coordinator {
+    public nonisolated var unownedExecutor: UnownedSerialExecutor {
+        unsafe executor.asUnownedSerialExecutor()
+    }
+    private nonisolated let executor: any NodeExecutor
+    private var machine: CoordinatorStateMachine
+    private var outbox = Outbox<CoordinatorOutput>()
+    /// Messages that did not decode; the peer's fault, never a reason to stop.
+    private(set) var malformedMessages = 0
+
+    enum Input: Sendable {
+        case message([UInt8], from: PeerID)
+        case command(CoordinatorCommand)
+    }
+
+    init(machine: CoordinatorStateMachine, executor: any NodeExecutor) {
+        self.machine = machine
+        self.executor = executor
+    }
+
+    /// Handles inputs in order, then whatever is due.
+    func perform(_ inputs: [Input], at now: HostTime) -> [CoordinatorOutput] {
+        for input in inputs {
+            switch input {
+            case .message(let bytes, let peer): receive(bytes, from: peer, at: now)
+            case .command(let command):
+                do { try machine.submit(command, at: now, into: &outbox) } catch { malformedMessages += 1 }
+            }
+        }
+        if let deadline = machine.nextDeadline, deadline <= now { machine.handleDeadline(at: now, into: &outbox) }
+        defer { outbox.removeAll() }
+        return outbox.items
+    }
+
+    var nextDeadline: HostTime? { machine.nextDeadline }
+    var current: CoordinatorStateMachine { machine }
+
+    private func receive(_ bytes: [UInt8], from peer: PeerID, at now: HostTime) {
+        do {
+            machine.receive(try ClockMessage(decoding: bytes), from: peer, at: now, into: &outbox)
+        } catch {
+            malformedMessages += 1
+        }
+    }
+}

@@ -1,0 +1,39 @@
+import MeshBase
+import MeshProtocol
+
+/// Control clients that follow something until they go away. One that stops reading is dropped, and told by the end of
+/// its stream; it never slows the node.
+struct Followers {
+    var events: [ControlReply] = []
+    var messages: [ControlReply] = []
+    var counts: [ControlReply] = []
+    var journal: [ControlReply] = []
+
+    static let maximumFollowers = 64
+
+    mutating func publish(_ event: NodeEvent) {
+        guard !events.isEmpty else { return }
+        let object = Documents.event(event)
+        events.removeAll { !$0.send(object) }
+    }
+
+    mutating func publish(_ message: ReceivedMessage, counting box: MessageBox) {
+        if !messages.isEmpty {
+            let object = Documents.message(message)
+            messages.removeAll { !$0.send(object) }
+        }
+        if !counts.isEmpty {
+            let object = Documents.count(box)
+            counts.removeAll { !$0.send(object) }
+        }
+    }
+
+    mutating func publish(journal object: JSONValue) {
+        journal.removeAll { !$0.send(object) }
+    }
+
+    mutating func endAll() {
+        for reply in events + messages + counts + journal { reply.finish() }
+        self = Followers()
+    }
+}

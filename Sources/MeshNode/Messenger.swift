@@ -1,0 +1,110 @@
+import MeshBase
+import MeshCrypto
+import MeshProtocol
+import MeshSystem
+import MeshWire
+
+/// Links and gossip: the one actor that sees datagrams.
+///
+/// Its only effects are receiving and transmitting batches. No method suspends, so none is ever re-entered halfway.
+public actor Messenger {
+    public nonisolated var unownedExecutor: UnownedSerialExecutor {
+        unsafe executor.asUnownedSerialExecutor()
+    }
+    private nonisolated let executor: any NodeExecutor
+    private let transport: any DatagramTransport
+    private var machine: MessengerStateMachine
+    private var outbox = Outbox<MessengerOutput>()
+
+    private let attachmentQueueBytes: Int
+
+    init(
+        machine: MessengerStateMachine, attachmentQueueBytes: Int, transport: any DatagramTransport,
+        executor: any NodeExecutor
+    ) {
+        self.attachmentQueueBytes = attachmentQueueBytes
+        self.machine = machine
+        self.transport = transport
+        self.executor = executor
+    }
+
+    /// Reads and handles at most `limit` datagrams. Returns what follows from them and whether the limit was reached.
+    func receiveBatch(limit: Int, at now: HostTime) -> (outputs: [MessengerOutput], isMoreWaiting: Bool) {
+        let count = transport.receive(limit: limit) { datagram, source, receivedAt in
+            machine.receive(&datagram, from: source, receivedAt: receivedAt, at: now, into: &outbox)
+        }
+        return (takeOutputs(), count >= limit)
+    }
+
+    /// Carries out commands in order, then whatever is due.
+    func perform(_ commands: [MessengerCommand], at now: HostTime) -> [MessengerOutput] {
+        for command in commands {
+            // A refusal here is the gossip telling us there is no mesh yet; commands of people go through `submit`.
+            do { try machine.submit(command, at: now, into: &outbox) } catch { refusedCommands += 1 }
+        }
+        if let deadline = machine.nextDeadline, deadline <= now { machine.handleDeadline(at: now, into: &outbox) }
+        return takeOutputs()
+    }
+
+    /// One command of a person, whose refusal is answered.
+    func submit(_ command: MessengerCommand, at now: HostTime) throws(CommandError) -> [MessengerOutput] {
+        try machine.submit(command, at: now, into: &outbox)
+        return takeOutputs()
+    }
+
+    /// Assembles and transmits what is queued; returns what else came of it.
+    func transmit(at now: HostTime) -> [MessengerOutput] {
+        machine.flush(at: now, into: &outbox)
+        var datagrams: [TransportDatagram] = []
+        var others: [MessengerOutput] = []
+        outbox.drain { output in
+            if case .transmit(let datagram) = output {
+                datagrams.append(TransportDatagram(bytes: datagram.bytes, destination: datagram.destination))
+            } else {
+                others.append(output)
+            }
+        }
+        datagrams.insert(contentsOf: waitingDatagrams, at: 0)
+        waitingDatagrams.removeAll(keepingCapacity: true)
+        if !datagrams.isEmpty {
+            let result = transport.send(datagrams)
+            machine.didTransmit(at: result.startedAt)
+        }
+        return others
+    }
+
+    func takeHeard() -> [PeerID] { machine.takeHeard() }
+    func restore(_ records: [[UInt8]]) -> [AcceptedRecord] { machine.restore(records) }
+
+    var nextDeadline: HostTime? { machine.nextDeadline }
+    /// How many more bytes of attachments each link's queue takes now.
+    func queueSpaces() -> [(peer: PeerID, byteCount: Int)] {
+        machine.links.linkedPeers.map { peer in
+            (peer, max(0, attachmentQueueBytes - machine.links.sendQueueBytes(to: peer)))
+        }
+    }
+
+    /// The GENESIS record of the mesh that was just founded.
+    func foundedMesh() -> [UInt8]? { machine.gossip.genesis }
+
+    var links: LinkTable { machine.links }
+    var gossip: Gossip { machine.gossip }
+    var statistics: MessengerStateMachine.Statistics { machine.statistics }
+    private(set) var refusedCommands = 0
+
+    /// Handshake answers made while receiving; they leave with the turn's other datagrams, first.
+    private var waitingDatagrams: [TransportDatagram] = []
+
+    private func takeOutputs() -> [MessengerOutput] {
+        var outputs: [MessengerOutput] = []
+        outbox.drain { output in
+            if case .transmit(let datagram) = output {
+                waitingDatagrams.append(
+                    TransportDatagram(bytes: datagram.bytes, destination: datagram.destination))
+            } else {
+                outputs.append(output)
+            }
+        }
+        return outputs
+    }
+}

@@ -1,0 +1,102 @@
+import MeshBase
+import MeshCrypto
+import MeshProtocol
+import MeshSystem
+
+/// What a node tells the program around it: when it is ready, what happens, and how it ended.
+extension Node {
+    /// Every event as it happens. Call before `run`.
+    nonisolated func announceEvents(to output: @escaping @Sendable (JSONValue) -> Void) {
+        announcements.withLock { $0.events = output }
+    }
+
+    /// Once, when the node is in its mesh and has its catalogue, with the object `starling/up/1`. Call before `run`.
+    nonisolated func announceReadiness(founded: Bool, to output: @escaping @Sendable (JSONValue) -> Void) {
+        announcements.withLock {
+            $0.ready = output
+            $0.isFounding = founded
+        }
+    }
+
+    struct Announcements: Sendable {
+        var events: (@Sendable (JSONValue) -> Void)?
+        var ready: (@Sendable (JSONValue) -> Void)?
+        var isFounding = false
+    }
+
+    /// 0 after an orderly end; the reason when the node never got into its mesh.
+    var result: Result<Int32, NodeError> {
+        joinFailure.map { .failure(Self.explained($0)) } ?? .success(0)
+    }
+
+    /// Tells readiness once the mesh is entered, and gives up a start whose join failed.
+    func announceIfReady(at now: HostTime) async {
+        if joinFailure != nil, lifecycle == .running { lifecycle = .stopped }
+        guard isInMesh, pendingSettings == 0, areNamesKnown(at: now) else { return }
+        let (ready, isFounding) = announcements.withLock { announcements in
+            defer { announcements.ready = nil }
+            return (announcements.ready, announcements.isFounding)
+        }
+        guard let ready else { return }
+        // A founder's first invite was made with the mesh.
+        let machine = await session.current
+        let ticket = isFounding ? machine.invites.first?.ticket : nil
+        ready(await readyObject(ticket: ticket))
+    }
+
+    /// Whether everybody met so far has said its name; a short while after the start it no longer matters.
+    private func areNamesKnown(at now: HostTime) -> Bool {
+        let patience = readyPatience ?? now + .milliseconds(500)
+        readyPatience = patience
+        return now >= patience || !members.contains { $0.state == .alive && $0.name.isEmpty }
+    }
+
+    private func readyObject(ticket: Ticket?) async -> JSONValue {
+        let snapshot = await snapshot()
+        let addresses = environment.transport.localAddresses()
+        let others = snapshot.peers.filter { $0.member.state == .alive }.map { JSONValue.string($0.member.name) }
+        return [
+            "schema": "starling/up/1", "name": .string(configuration.name),
+            "id": .string(identity.peerID.description),
+            "fingerprint": .string(Fingerprint.words(of: identity.peerID)),
+            "pid": .integer(Int64(Process.identifier)), "port": .integer(Int64(snapshot.port)),
+            "addresses": .array(addresses.map { .string($0.description) }),
+            "discovery": .bool(configuration.session.isDiscoveryEnabled),
+            "mesh": [
+                "id": .string(snapshot.meshID?.description ?? ""), "label": .string(snapshot.meshLabel),
+                "memberCount": .integer(Int64(Documents.presentMembers(snapshot).count)),
+            ],
+            "founded": .bool(ticket != nil), "invite": ticket.map { .string($0.text) } ?? .null,
+            "inviteExpiresInSeconds": nil, "peersFound": .array(others),
+        ]
+    }
+
+    private static func explained(_ failure: JoinFailure) -> NodeError {
+        switch failure {
+        case .noAnswer(let tried):
+            let list = tried.map { "\($0.address): \(text($0.outcome))" }.joined(separator: "; ")
+            return NodeError(
+                "unreachable",
+                "no answer from the mesh. Tried " + (list.isEmpty ? "beacons on the local network only" : list),
+                hint: "is the other node up? The invite may have expired or been revoked; try --at HOST:PORT "
+                    + "(starling status shows the port)", exit: 4)
+        case .refused(let refusal):
+            return NodeError(
+                "notMember", "the mesh refused this node (\(refusal))", hint: "ask for a new invite: starling invite",
+                exit: 5)
+        case .versionMismatch:
+            return NodeError(
+                "versionMismatch", "the mesh speaks another version of the protocol",
+                hint: "use the same starling on all nodes", exit: 5)
+        }
+    }
+
+    private static func text(_ outcome: DialAttempt.Outcome) -> String {
+        switch outcome {
+        case .noAnswer: "no answer"
+        case .portUnreachable: "nobody listens there"
+        case .notDialable: "cannot be dialled"
+        case .noWelcome: "answered, but let nobody in"
+        }
+    }
+}

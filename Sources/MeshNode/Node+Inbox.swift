@@ -1,0 +1,67 @@
+import MeshBase
+import MeshProtocol
+import MeshSystem
+
+/// What comes in from other threads: control requests and what the storage thread has done.
+extension Node {
+    func takeInbox(at now: HostTime) async {
+        for item in inbox.takeAll() { await handle(item, at: now) }
+        waiting.expire(at: now)
+        if journalChanged {
+            journalChanged = false
+            await Followers.publishJournal(on: self)
+        }
+    }
+
+    private func handle(_ item: Inbox.Item, at now: HostTime) async {
+        switch item {
+        case .call(let call): await ControlVerbs.perform(call, on: self, at: now)
+        case .completion(let completion): work.journal.append(.command(.completion(completion)))
+        case .recordsStored(let ids): waiting.recordsStored(ids)
+        case .recordsFailed(let ids, let error):
+            waiting.recordsFailed(ids, NodeError(error))
+            noteStorageFailure(error, at: now)
+        case .settingStored: pendingSettings -= 1
+        case .settingFailed(let error):
+            pendingSettings -= 1
+            noteStorageFailure(error, at: now)
+        case .imported(let job, .success(let content)): await adopt(content, of: job, at: now)
+        case .imported(let job, .failure(let error)): waiting.fail(job.token, NodeError(error))
+        case .exported(let job, .success(let result)): waiting.settle(job.token, .exported(result))
+        case .exported(let job, .failure(let error)): waiting.fail(job.token, NodeError(error))
+        case .stop: leave(at: now)
+        }
+    }
+
+    /// A local file is durable here: now the mesh may hear of it.
+    private func adopt(_ content: ImportedContent, of job: ImportJob, at now: HostTime) async {
+        let command = JournalCommand.imported(
+            content.id, byteCount: content.byteCount, leaves: content.leaves, name: job.name, note: job.note,
+            token: job.token)
+        do {
+            for output in try await journal.submit(command, at: now) { await route(output, at: now) }
+        } catch {
+            waiting.fail(job.token, NodeError(error))
+        }
+    }
+
+    private func noteStorageFailure(_ error: StorageError, at now: HostTime) {
+        note(
+            ProtocolEvent(.storageFailed, detail: [.init("error", .text(NodeError(error).message))]), at: now)
+    }
+
+    /// Says farewell to the mesh and stops when everybody heard it, or when the time for that is over.
+    func leave(at now: HostTime) {
+        guard lifecycle == .running || lifecycle == .starting else { return }
+        guard isInMesh else {
+            lifecycle = .stopped
+            return
+        }
+        lifecycle = .leaving(deadline: now + configuration.leaveTimeout)
+        work.session.append(.command(.leave))
+    }
+
+    func finishLeaving(at now: HostTime) {
+        if case .leaving(let deadline) = lifecycle, deadline <= now { lifecycle = .stopped }
+    }
+}

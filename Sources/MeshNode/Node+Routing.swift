@@ -1,0 +1,144 @@
+import MeshBase
+import MeshCrypto
+import MeshProtocol
+import MeshSystem
+import MeshWire
+
+/// Which actor's output is which actor's input: the whole of what the five know of each other, in one file.
+extension Node {
+    func route(_ output: MessengerOutput, at now: HostTime) {
+        switch output {
+        case .transmit: break  // The messenger keeps these for its own batch.
+        case .linkEstablished(let link):
+            work.session.append(.command(.linkEstablished(link)))
+            work.journal.append(.command(.linkUp(link.peer)))
+            work.coordinator.append(.command(.linkUp(link.peer)))
+        case .linkLost(let peer, let loss):
+            work.session.append(.command(.linkLost(peer, loss)))
+            work.journal.append(.command(.linkDown(peer)))
+            work.coordinator.append(.command(.linkDown(peer)))
+        case .linkMoved(let peer, let address): work.session.append(.command(.linkMoved(peer, address)))
+        case .dialFailed(let request, let failure): work.session.append(.command(.dialFailed(request, failure)))
+        case .message(.session, let bytes, let peer): work.session.append(.message(bytes, from: peer))
+        case .message(.journal, let bytes, let peer): work.journal.append(.message(bytes, from: peer))
+        case .message(.coordinator, let bytes, let peer): work.coordinator.append(.message(bytes, from: peer))
+        case .message(.gossip, _, _): break  // The messenger's own channel never comes out.
+        case .clockSample(let peer, let sample):
+            work.coordinator.append(.command(.sample(peer, sample)))
+        case .recordAccepted(let record): route(record)
+        case .recordVoided: break  // Told as an event; what followed from it stays, the same on every node.
+        case .persistRecord(let id, let bytes): work.records.append(StoredRecord(id: id, bytes: bytes))
+        case .published(let token, let id): waiting.published(token, record: id)
+        case .userMessage(let message): receive(message, at: now)
+        case .messageSettled(let token, let outcome): waiting.settle(token, .message(outcome))
+        case .event(let event): note(event, at: now)
+        }
+    }
+
+    func route(_ record: AcceptedRecord) {
+        work.coordinator.append(.command(.recordAccepted(record)))
+        switch record.kind {
+        case .genesis:
+            learnJournalKey(record)
+            work.session.append(.command(.recordAccepted(record)))
+        case .admit, .invite, .revoke: work.session.append(.command(.recordAccepted(record)))
+        case .attachmentAdded, .attachmentRemoved: work.journal.append(.command(.recordAccepted(record)))
+        }
+    }
+
+    func route(_ output: SessionOutput, at now: HostTime) async {
+        switch output {
+        case .send(let message, let peer, let priority, let isReliable):
+            send(.session, message.encoded, to: peer, priority, isReliable)
+        case .publish(let kind, let body, let token):
+            work.messenger.append(.gossip(.publish(kind, body: body, token: token)))
+        case .foundMesh(let genesis, let secret): await found(genesis, secret, at: now)
+        case .adoptMesh(_, let genesis): work.messenger.append(.gossip(.adopt(genesis: genesis)))
+        case .dial(let request): work.messenger.append(.dial(request))
+        case .closeLink(let peer): work.messenger.append(.closeLink(peer))
+        case .setSecrets(let secrets):
+            work.messenger.append(.setSecrets(secrets, epochs: await session.current.epochSecrets))
+        case .setMesh(let mesh): work.messenger.append(.setMesh(mesh))
+        case .sendBeacon(let bytes): environment.transport.sendBeacon(bytes)
+        case .persist(let state): persist(state)
+        case .membersChanged: await learnMembers()
+        case .memberLost(let peer): work.messenger.append(.gossip(.memberLost(peer)))
+        case .joined: isInMesh = true
+        case .joinFailed(let failure): joinFailure = failure
+        case .inviteReady(let token, let ticket): waiting.settle(token, .invite(ticket))
+        case .inviteRevoked(let token, let id): waiting.settle(token, .revoked(id))
+        case .left: lifecycle = .stopped
+        case .event(let event): note(event, at: now)
+        }
+    }
+
+    func route(_ output: JournalOutput, at now: HostTime) async {
+        switch output {
+        case .storage: break  // The journal posts these itself.
+        case .send(let message, let peer, let priority, let isReliable):
+            send(.journal, message.encoded, to: peer, priority, isReliable)
+        case .publish(let kind, let body, let token):
+            work.messenger.append(.gossip(.publish(kind, body: body, token: token)))
+        case .added(let token, let summary): waiting.settle(token, .added(summary))
+        case .removed(let token): waiting.settle(token, .removed)
+        case .settled(let token, let outcome): waiting.settle(token, .waited(outcome))
+        case .changed: journalChanged = true
+        case .event(let event): note(event, at: now)
+        }
+    }
+
+    func route(_ output: CoordinatorOutput, at now: HostTime) {
+        switch output {
+        case .send(let message, let peer, let priority, let isReliable):
+            send(.coordinator, message.encoded, to: peer, priority, isReliable)
+        case .orderChanged: break
+        case .event(let event): note(event, at: now)
+        }
+    }
+
+    private func send(
+        _ channel: Channel, _ payload: [UInt8], to peer: PeerID, _ priority: Priority, _ isReliable: Bool
+    ) {
+        let message = OutgoingMessage(channel: channel, payload: payload, priority: priority, isReliable: isReliable)
+        work.messenger.append(.send(message, to: peer))
+    }
+
+    /// The GENESIS record is made at once, so that what the session does next already stands in the new mesh.
+    private func found(_ genesis: GenesisBody, _ secret: GroupSecret, at now: HostTime) async {
+        let commands = take(commandsBefore: .gossip(.found(genesis, secret: secret, token: nil)))
+        for output in await messenger.perform(commands, at: now) { route(output, at: now) }
+        guard let gossip = await messenger.foundedMesh() else { return }
+        work.session.append(.command(.setGenesis(gossip)))
+        isInMesh = true
+    }
+
+    private func take(commandsBefore last: MessengerCommand) -> [MessengerCommand] {
+        defer { work.messenger = [] }
+        return work.messenger + [last]
+    }
+
+    private func learnJournalKey(_ record: AcceptedRecord) {
+        // The gossip has decoded this body before it accepted the record.
+        guard let genesis = try? GenesisBody(decoding: record.body) else { return }
+        storage.setKey(genesis.journalKey)
+        work.journal.append(.command(.setKey(genesis.journalKey)))
+    }
+
+    private func learnMembers() async {
+        members = await session.members
+        let others = members.filter { !$0.isLocal && ($0.state == .alive || $0.state == .suspect) }.map(\.peer)
+        work.messenger.append(.gossip(.membersChanged(others)))
+        work.coordinator.append(.command(.membersChanged(others)))
+    }
+
+    private func persist(_ state: SessionState) {
+        pendingSettings += 1
+        storage.post(setting: NodeBoot.sessionSetting, value: state.encoded)
+    }
+
+    private func receive(_ message: UserMessage, at now: HostTime) {
+        let received = ReceivedMessage(fromName: name(of: message.from), message: message)
+        messages.append(received)
+        followers.publish(received, counting: messages)
+    }
+}

@@ -1,0 +1,62 @@
+import MeshBase
+import MeshCrypto
+import MeshProtocol
+import MeshSystem
+
+/// A read-only copy of all state at one instant: for the control channel, for tests and for measuring.
+public struct NodeSnapshot: Sendable {
+    public struct Peer: Sendable {
+        public var member: Member
+        /// `nil` when there is no direct link.
+        public var link: LinkStatistics?
+        public var offset: PeerOffset?
+    }
+
+    public var name: String
+    public var id: PeerID
+    public var uptime: TimeSpan
+    public var port: UInt16
+    public var meshID: MeshID?
+    public var meshLabel: String
+    /// This node included.
+    public var members: [Member]
+    /// The others.
+    public var peers: [Peer]
+    public var attachments: [AttachmentSummary]
+    public var invites: [InviteSummary]
+    public var clock: ClockSummary
+    public var hostTime: HostTime
+    /// Read at the same instant as `hostTime`.
+    public var meshTime: MeshTime
+    /// Order-independent digest of the records held.
+    public var recordsHead: Bytes16
+    public var recordCount: Int
+    public var transport: TransportStatistics
+    public var linkTable: LinkTableStatistics
+    public var gossip: GossipStatistics
+    public var session: SessionStatistics
+    public var journal: JournalStatistics
+    public var coordinator: CoordinatorStatistics
+}
+
+extension Node {
+    /// Cost: proportional to the number of members and attachments; made on request only.
+    public func snapshot() async -> NodeSnapshot {
+        let (session, links, gossip) = (await session.current, await messenger.links, await messenger.gossip)
+        let (journal, coordinator) = (await journal.current, await coordinator.current)
+        let now = environment.clock.now()
+        let members = session.members
+        return NodeSnapshot(
+            name: configuration.name, id: identity.peerID, uptime: now - startedAt,
+            port: environment.transport.localPort, meshID: session.meshID, meshLabel: session.label, members: members,
+            peers: members.filter { !$0.isLocal }.map { member in
+                NodeSnapshot.Peer(
+                    member: member, link: links.statistics(of: member.peer), offset: coordinator.offset(of: member.peer)
+                )
+            },
+            attachments: journal.attachments, invites: session.invites, clock: coordinator.clock, hostTime: now,
+            meshTime: coordinator.meshTime(at: now), recordsHead: gossip.head, recordCount: gossip.records.count,
+            transport: environment.transport.statistics(), linkTable: links.statistics, gossip: gossip.statistics,
+            session: session.statistics, journal: journal.statistics, coordinator: coordinator.statistics)
+    }
+}

@@ -1,0 +1,165 @@
+import MeshBase
+import MeshCrypto
+import MeshProtocol
+import MeshSystem
+
+/// One node: the composition root of the five actors and the only place that knows them all.
+///
+/// `run()` turns until the node has left (see `Node+Turn.swift`); everything from other threads comes in through the
+/// `inbox`. The node and its actors share one serial executor, so calls between them neither switch threads nor are
+/// interleaved within a turn.
+public actor Node {
+    public nonisolated var unownedExecutor: UnownedSerialExecutor {
+        unsafe environment.executor.asUnownedSerialExecutor()
+    }
+
+    let session: Session
+    let messenger: Messenger
+    let journal: Journal
+    let coordinator: Coordinator
+
+    nonisolated let environment: Environment
+    nonisolated let configuration: NodeConfiguration
+    public nonisolated let identity: NodeIdentity
+    nonisolated let inbox: Inbox
+    nonisolated let storage: StorageDesk
+    /// Seconds since 1970, for display only.
+    nonisolated let wallClock: @Sendable () -> Double
+
+    nonisolated let announcements = Lock<Announcements>(Announcements())
+
+    /// What one actor's outputs mean as the others' inputs, gathered until the turn hands them over.
+    var work = TurnWork()
+    var members: [Member] = []
+    var events = EventLog()
+    var messages = MessageBox()
+    var waiting = WaitingAnswers()
+    var followers = Followers()
+    /// `send` commands under way.
+    var sendBatches: [CommandToken: SendBatch] = [:]
+    var lifecycle = Lifecycle.starting
+    /// Settings posted and not yet durable: nothing leaves the node meanwhile.
+    var pendingSettings = 0
+    var startedAt: HostTime
+    var joinFailure: JoinFailure?
+    /// Founded, returned, or joined.
+    var isInMesh = false
+    /// Until when readiness waits for the names of those who are here.
+    var readyPatience: HostTime?
+    /// The set or progress of attachments changed since followers were last told.
+    var journalChanged = false
+
+    public enum Lifecycle: Hashable, Sendable {
+        case starting
+        case running
+        case leaving(deadline: HostTime)
+        case stopped
+    }
+
+    public init(
+        configuration: NodeConfiguration, environment: Environment, queue: any WorkQueue, boot: NodeBoot,
+        wallClock: @escaping @Sendable () -> Double
+    ) {
+        self.configuration = configuration
+        self.environment = environment
+        self.wallClock = wallClock
+        identity = boot.identity
+        let executor = environment.executor
+        inbox = Inbox(executor: executor)
+        storage = StorageDesk(storage: environment.storage, queue: queue, inbox: inbox)
+        startedAt = environment.clock.now()
+        var random = RandomStream(seed: boot.seed)
+        session = Session(
+            machine: SessionStateMachine(
+                identity: boot.identity, name: configuration.name, configuration: configuration.session,
+                random: random.split()),
+            executor: executor)
+        messenger = Messenger(
+            machine: MessengerStateMachine(
+                identity: boot.identity, links: configuration.links, gossip: configuration.gossip,
+                random: random.split()),
+            attachmentQueueBytes: configuration.links.maximumAttachmentQueueBytes, transport: environment.transport,
+            executor: executor)
+        journal = Journal(
+            machine: JournalStateMachine(
+                identity: boot.identity.peerID, configuration: configuration.journal, random: random.split()),
+            storage: storage, executor: executor)
+        coordinator = Coordinator(
+            machine: CoordinatorStateMachine(
+                identity: boot.identity, configuration: configuration.coordinator, random: random.split()),
+            executor: executor)
+    }
+
+    /// Lives: restores what the store held, begins as told, and turns until the node has left. Returns when it has
+    /// stopped; cancelling the calling task makes it leave politely first. Call once.
+    public func run(_ start: NodeStart, boot: NodeBoot) async {
+        await withTaskCancellationHandler {
+            await begin(start, boot: boot, at: environment.clock.now())
+            await runTurns()
+        } onCancel: {
+            inbox.report(.stop)
+        }
+        await shutDown()
+    }
+
+    /// Asks the node to leave politely. Any thread.
+    public nonisolated func stop() { inbox.report(.stop) }
+
+    /// Hands a control request to the node. Any thread. Throws `queueFull` when too many wait.
+    public nonisolated func submit(_ call: ControlCall) throws(CommandError) { try inbox.append(.call(call)) }
+
+    private func begin(_ start: NodeStart, boot: NodeBoot, at now: HostTime) async {
+        work.session.append(.command(.localAddressesChanged(environment.transport.localAddresses())))
+        work.journal.append(
+            .command(
+                .restore(
+                    boot.contents.map { content in
+                        StoredContentSummary(
+                            id: content.id, byteCount: content.byteCount, leaves: content.leaves,
+                            isComplete: content.isComplete)
+                    })))
+        switch start {
+        case .found(let label):
+            work.session.append(.command(.found(label: label)))
+            work.coordinator.append(.command(.found))
+        case .resume(let state):
+            await restore(state, records: boot.records, at: now)
+        case .join(let ticket, let addresses):
+            work.session.append(.command(.join(ticket, extraAddresses: addresses)))
+            work.coordinator.append(.command(.joinStarted))
+        }
+        await settle(at: now)
+        lifecycle = .running
+    }
+
+    /// A node that returns: secrets first, so that the stored records can be opened, then the records in causal order.
+    private func restore(_ state: SessionState, records: [[UInt8]], at now: HostTime) async {
+        work.session.append(.command(.resume(state)))
+        work.coordinator.append(.command(.joinStarted))
+        await settle(at: now)
+        for record in await messenger.restore(records) { route(record) }
+        work.journal.append(.command(.sweepOrphans))
+        await settle(at: now)
+    }
+
+    private func shutDown() async {
+        lifecycle = .stopped
+        waiting.failAll()
+        await answerFinished(at: environment.clock.now())
+        followers.endAll()
+        environment.transport.close()
+    }
+
+    func name(of peer: PeerID) -> String {
+        let known = members.first { $0.peer == peer }?.name ?? ""
+        return known.isEmpty ? peer.shortDescription : known
+    }
+
+    func note(_ event: ProtocolEvent, at now: HostTime) {
+        let name = event.subject.map(name(of:)) ?? configuration.name
+        let noted = NodeEvent(wallSeconds: wallClock(), hostTime: now, event: event, subjectName: name)
+        events.append(noted)
+        followers.publish(noted)
+        announcements.withLock(\.events)?(Documents.event(noted))
+    }
+}

@@ -1,0 +1,147 @@
+import MeshBase
+import MeshProtocol
+import MeshSystem
+
+/// A file that a person asked to add.
+struct ImportJob: Sendable {
+    var token: CommandToken
+    var path: String
+    var name: String
+    var note: String
+}
+
+/// An attachment that a person asked to have as a file.
+struct ExportJob: Sendable {
+    var token: CommandToken
+    var content: ContentID
+    var name: String
+    var directory: String
+    var overwrites: Bool
+}
+
+/// Where the node hands blocking storage work to the storage thread; every piece answers through the inbox.
+final class StorageDesk: Sendable {
+    private let storage: any NodeStorage
+    private let queue: any WorkQueue
+    private let inbox: Inbox
+    /// The journal's key, known once there is a mesh.
+    private let key = Lock<Bytes32>(.zero)
+
+    init(storage: any NodeStorage, queue: any WorkQueue, inbox: Inbox) {
+        self.storage = storage
+        self.queue = queue
+        self.inbox = inbox
+    }
+
+    func setKey(_ value: Bytes32) { key.withLock { $0 = value } }
+
+    /// A request of the journal's machine.
+    func post(_ request: StorageRequest) {
+        queue.run { [storage, inbox, key] in
+            let treeKey = key.withLock { $0 }
+            inbox.report(.completion(Self.perform(request, on: storage, key: treeKey)))
+        }
+    }
+
+    /// Signed records, durable before anybody is told they exist.
+    func post(records: [StoredRecord]) {
+        queue.run { [storage, inbox] in
+            let ids = records.map(\.id)
+            do throws(StorageError) {
+                try storage.addRecords(records)
+                inbox.report(.recordsStored(ids))
+            } catch {
+                inbox.report(.recordsFailed(ids, error))
+            }
+        }
+    }
+
+    func post(setting name: String, value: [UInt8]) {
+        queue.run { [storage, inbox] in
+            do throws(StorageError) {
+                try storage.setSetting(name, value)
+                inbox.report(.settingStored)
+            } catch {
+                inbox.report(.settingFailed(error))
+            }
+        }
+    }
+
+    func post(_ job: ImportJob, byteLimit: UInt64, progress: @escaping @Sendable (UInt64, UInt64) -> Void) {
+        queue.run { [storage, inbox, key] in
+            let treeKey = key.withLock { $0 }
+            do throws(StorageError) {
+                let content = try storage.importFile(
+                    path: job.path, key: treeKey, byteLimit: byteLimit, progress: progress)
+                inbox.report(.imported(job, .success(content)))
+            } catch {
+                inbox.report(.imported(job, .failure(error)))
+            }
+        }
+    }
+
+    func post(_ job: ExportJob) {
+        queue.run { [storage, inbox, key] in
+            let treeKey = key.withLock { $0 }
+            do throws(StorageError) {
+                let result = try storage.exportContent(
+                    id: job.content, toDirectory: job.directory, name: job.name, key: treeKey,
+                    overwrite: job.overwrites)
+                inbox.report(.exported(job, .success(result)))
+            } catch {
+                inbox.report(.exported(job, .failure(error)))
+            }
+        }
+    }
+
+    /// Runs after everything posted so far.
+    func close(_ whenClosed: @escaping @Sendable () -> Void) {
+        queue.run { [storage] in
+            storage.close()
+            whenClosed()
+        }
+    }
+
+    private static func perform(_ request: StorageRequest, on storage: any NodeStorage, key: Bytes32)
+        -> StorageCompletion
+    {
+        do throws(StorageError) {
+            switch request {
+            case .begin(let id, let byteCount, let leaves):
+                try storage.beginContent(id: id, byteCount: byteCount, leaves: leaves)
+                return .began(id)
+            case .write(let id, let chunk, let bytes):
+                try storage.writeChunk(id: id, index: chunk, bytes: bytes)
+                return .wrote(id, chunk: chunk)
+            case .read(let id, let chunk, let peer):
+                return .read(id, chunk: chunk, for: peer, bytes: try storage.readChunk(id: id, index: chunk))
+            case .finish(let id):
+                try storage.finishContent(id: id)
+                return .finished(id)
+            case .remove(let id):
+                try storage.removeContent(id: id)
+                return .removed(id)
+            case .verify(let id):
+                return .verified(id, good: try storage.verifyPartial(id: id, key: key))
+            case .reopen(let id):
+                try storage.reopenContent(id: id)
+                return .began(id)
+            }
+        } catch {
+            return .failed(request, StorageFailure(error))
+        }
+    }
+}
+
+extension StorageFailure {
+    /// What the journal's machine needs to know of a storage error; the full error goes to the event log.
+    init(_ error: StorageError) {
+        switch error {
+        case .noSpace(_, let needed, let available): self = .noSpace(needed: needed ?? 0, available: available ?? 0)
+        case .readOnly, .permissionDenied: self = .readOnly
+        case .corrupt, .invalidChunk: self = .corrupt
+        case .unknownContent, .incompleteContent, .notFound: self = .unreadable
+        default: self = .other
+        }
+    }
+}
