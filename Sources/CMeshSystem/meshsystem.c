@@ -456,6 +456,8 @@ int mesh_lock_file(int descriptor) {
     return result < 0 ? -errno : 0;
 }
 
+void mesh_unlock_file(int descriptor) { flock(descriptor, LOCK_UN); }
+
 int64_t mesh_next_data(int descriptor, int64_t offset) {
     off_t next = lseek(descriptor, offset, SEEK_DATA);
     return next < 0 ? -errno : next;

@@ -83,9 +83,9 @@ public struct SendResult: Hashable, Sendable {
 /// `takeInterfaceChange`.
 public protocol DatagramTransport: AnyObject, Sendable {
     var localPort: UInt16 { get }
-    /// Reads what is there, at most `limit` datagrams, without blocking; calls `body` per datagram with its bytes, which
-    /// it may change (datagrams are opened in place), its source, and when the kernel received it. GRO trains are split.
-    /// Returns the number of calls.
+    /// Reads what is there, at most `limit` datagrams, without blocking; calls `body` per datagram with its bytes,
+    /// which it may change (datagrams are opened in place), its source, and when the kernel received it. GRO trains are
+    /// split. Returns the number of calls.
     func receive(limit: Int, _ body: (inout MutableSpan<UInt8>, SocketAddress, HostTime) -> Void) -> Int
     /// Transmits in order; consecutive datagrams to one destination and of one size (the last may be shorter) go as one
     /// GSO train.

@@ -104,7 +104,8 @@ extension StorageError {
         case .corrupt(let path): "\(SafeText.escaped(path)) is damaged"
         case .newerSchema(let path, let found, let supported):
             "\(SafeText.escaped(path)) was written by a newer version (format \(found), this one knows \(supported))"
-        case .syncFailed(let path, let number): "writing \(SafeText.escaped(path)) to the disk failed: \(errorText(number))"
+        case .syncFailed(let path, let number):
+            "writing \(SafeText.escaped(path)) to the disk failed: \(errorText(number))"
         case .stopped: "the store is closed"
         case .callFailed(let call, let path, let number): "\(call) \(SafeText.escaped(path)): \(errorText(number))"
         case .catalogueFailed(let path, _, let text): "\(SafeText.escaped(path)): \(SafeText.escaped(text))"
@@ -120,7 +121,8 @@ extension StorageError {
         case .notAFile(_, .directory): "add the files in it one by one, or an archive of it"
         case .fileChanged: "add it again when nothing writes to it"
         case .exists: "use --force to replace it"
-        case .corrupt: "the node fetches damaged attachments again; a damaged catalogue needs the directory moved away and a new join"
+        case .corrupt:
+            "damaged attachments are fetched again; for a damaged catalogue move the directory away and join anew"
         case .newerSchema: "use the newer version, or another state directory"
         case .syncFailed, .stopped: "check the disk and start the node again: it verifies what is there"
         default: nil

@@ -106,6 +106,7 @@ int mesh_netlink_drain(int descriptor);
 
 /// Takes an exclusive lock without waiting: 0, -EWOULDBLOCK when another process has it.
 int mesh_lock_file(int descriptor);
+void mesh_unlock_file(int descriptor);
 /// Where the next bytes that are not a hole begin, at `offset` or later; -ENXIO when there are none.
 int64_t mesh_next_data(int descriptor, int64_t offset);
 /// Renames and fails with -EEXIST when the target exists, where the file system can; else links and unlinks.

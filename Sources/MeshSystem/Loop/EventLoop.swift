@@ -6,8 +6,8 @@ import Synchronization
 /// One thread that is at once an epoll loop and the executor of every actor pinned to it.
 ///
 /// Actors on the same loop reach each other without a thread crossing (20 ns instead of 10 to 20 µs), so a batch of
-/// datagrams passes through all of a node's actors between two system calls. Wake-ups are never lost: jobs, wake-ups and
-/// the note that the thread sleeps are one state under one lock, and the bell is an eventfd, which remembers.
+/// datagrams passes through all of a node's actors between two system calls. Wake-ups are never lost: jobs, wake-ups
+/// and the note that the thread sleeps are one state under one lock, and the bell is an eventfd, which remembers.
 ///
 /// After `stop()` jobs no longer run: end every task of the loop first.
 public final class EventLoop: NodeExecutor, @unchecked Sendable {

@@ -1,9 +1,10 @@
 import CMeshSystem
 import Glibc
 
-/// A pthread of our own: named, with all signals left to the main thread, and joined by whoever made it.
+/// A pthread of our own: named, with all signals left to the main thread, and joined by whoever waits for it.
 public final class SystemThread: Sendable {
     private let handle: pthread_t
+    private let isJoined = Lock(false)
 
     private final class Body {
         let name: String
@@ -38,8 +39,17 @@ public final class SystemThread: Sendable {
         self.handle = handle
     }
 
-    /// Waits for the thread's end. Call once.
+    /// A thread that nobody waits for gives its stack back by itself.
+    deinit {
+        if !isJoined.withLock({ $0 }) { pthread_detach(handle) }
+    }
+
+    /// Waits for the thread's end. A second call returns at once.
     public func join() {
-        _ = pthread_join(handle, nil)
+        let isFirst = isJoined.withLock { joined in
+            defer { joined = true }
+            return !joined
+        }
+        if isFirst { pthread_join(handle, nil) }
     }
 }

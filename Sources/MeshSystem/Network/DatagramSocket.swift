@@ -141,7 +141,8 @@ public import MeshBase
         var best: BoundSocket?
         for candidate in sockets.lazy.map(\.bound) where candidate.local.family == destination.family {
             if candidate.local.isUnspecified { return candidate }
-            let fits = candidate.local.isLoopback == destination.isLoopback
+            let fits =
+                candidate.local.isLoopback == destination.isLoopback
                 && (destination.scope == 0 || candidate.local.scope == destination.scope)
             if fits { return candidate }
             if best == nil { best = candidate }

@@ -81,7 +81,7 @@ final class ContentFiles {
 
     private func synchronize(_ file: OpenFile, isDirectory: Bool) throws(StorageError) {
         let result = operations.synchronize(file.descriptor, isDirectory: isDirectory)
-        // Never tried again on this descriptor: the kernel has dropped the dirty pages and would report success (AB-80).
+        // Never tried again on this descriptor: the kernel dropped the dirty pages and would report success (AB-80).
         guard result == 0 else { throw .syncFailed(path: file.path, errorNumber: -result) }
     }
 

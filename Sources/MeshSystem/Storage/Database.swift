@@ -32,7 +32,7 @@ import MeshBase
     deinit { close() }
 
     func close() {
-        for unsafe statement in unsafe statements.values { unsafe sqlite3_finalize(statement) }
+        unsafe statements.values.forEach { unsafe sqlite3_finalize($0) }
         unsafe statements = unsafe [:]
         unsafe sqlite3_close_v2(handle)
         unsafe handle = nil

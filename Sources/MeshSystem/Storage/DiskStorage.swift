@@ -5,8 +5,8 @@ import MeshCrypto
 
 /// A node's state on disk: `<state>/catalogue.sqlite`, `<state>/contents/`, and `<state>/lock` that one process holds.
 ///
-/// Order of every durable step: bytes synced, renamed, folder synced, catalogue committed. A crash between any two leaves
-/// either what was before or what was meant; the next start sweeps the rest (AB-78).
+/// Order of every durable step: bytes synced, renamed, folder synced, catalogue committed. A crash between any two
+/// leaves either what was before or what was meant; the next start sweeps the rest (AB-78).
 public final class DiskStorage: NodeStorage {
     private struct State {
         var catalogue: Catalogue
@@ -141,7 +141,8 @@ public final class DiskStorage: NodeStorage {
         var promised: UInt64 = 0
         for content in state.contents.values where !content.isComplete {
             let present = state.files.allocatedByteCount(content)
-            promised = promised.addingReportingOverflow(content.byteCount - min(present, content.byteCount)).partialValue
+            promised =
+                promised.addingReportingOverflow(content.byteCount - min(present, content.byteCount)).partialValue
         }
         let available = free - min(promised, free)
         guard byteCount <= available else { throw .noSpace(path: path, needed: byteCount, available: available) }

@@ -54,7 +54,8 @@ enum FileSystemSpace {
         var information = statvfs()
         let parent = String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)])
         guard unsafe statvfs(path, &information) == 0 || statvfs(parent, &information) == 0 else { return nil }
-        let (bytes, overflow) = UInt64(information.f_bavail).multipliedReportingOverflow(by: UInt64(information.f_frsize))
+        let (bytes, overflow) = UInt64(information.f_bavail).multipliedReportingOverflow(
+            by: UInt64(information.f_frsize))
         return overflow ? .max : bytes
     }
 }

@@ -75,7 +75,8 @@ public enum SafeFileName {
         switch scalar.properties.generalCategory {
         case .control, .lineSeparator, .paragraphSeparator, .surrogate: return false
         // Joiners shape letters and emoji; other format characters hide or reverse text.
-        case .format: return scalar.value == 0x200c || scalar.value == 0x200d || (0xe0020...0xe007f).contains(scalar.value)
+        case .format:
+            return scalar.value == 0x200c || scalar.value == 0x200d || (0xe0020...0xe007f).contains(scalar.value)
         default: return true
         }
     }

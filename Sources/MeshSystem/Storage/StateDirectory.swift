@@ -2,7 +2,7 @@ import CMeshSystem
 import Glibc
 
 /// A node's state directory, held by one process.
-struct StateDirectory {
+final class StateDirectory: Sendable {
     let path: String
     private let lock: OpenFile
 
@@ -21,6 +21,9 @@ struct StateDirectory {
         try lock.write(Array("\(getpid())\n".utf8).span, at: 0, LinuxFileOperations())
     }
 
+    /// Said outright: a child process that is just being started may still share the descriptor, and the lock with it.
+    deinit { mesh_unlock_file(lock.descriptor) }
+
     private static func holder(_ path: String) -> Int32? {
         SmallFile.read(path).flatMap { text in Int32(text.prefix { $0 != "\n" }) }
     }
@@ -35,7 +38,9 @@ struct StateDirectory {
             return
         }
         let status = try? FileStatus(path: path)
-        guard let status, error == EEXIST || status.kind == .directory else { throw .system(error, "mkdir", path: path) }
+        guard let status, error == EEXIST || status.kind == .directory else {
+            throw .system(error, "mkdir", path: path)
+        }
         guard status.kind == .directory else { throw .notAFile(path: path, kind: status.kind ?? .other) }
     }
 }

@@ -72,13 +72,14 @@ public final class Logger: Sendable {
 
     public static var silent: Logger { Logger() }
 
-    /// Reads `AREA=LEVEL,AREA=LEVEL` or a bare `LEVEL` for all. What is wrong with it, or `nil`; then all of it applies.
+    /// Reads `AREA=LEVEL,AREA=LEVEL` or a bare `LEVEL` for all. What is wrong with it, or `nil`: then it applies.
     public func configure(_ text: String) -> String? {
         var wanted: [(LogArea?, LogLevel)] = []
         for part in text.split(separator: ",", omittingEmptySubsequences: true) {
             let sides = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
             guard let level = LogLevel(name: sides[sides.count - 1]) else {
-                return "unknown level in \"\(part)\"; levels are \(LogLevel.allCases.map { "\($0)" }.joined(separator: ", "))"
+                return
+                    "unknown level in \"\(part)\"; levels are off, error, warning, info, debug, trace"
             }
             if sides.count == 1 {
                 wanted.append((nil, level))
@@ -128,7 +129,9 @@ public final class Logger: Sendable {
         let bytes = Array((line + "\n").utf8)
         var done = 0
         while done < bytes.count {
-            let put = unsafe bytes.withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress! + done, $0.count - done) }
+            let put = unsafe bytes.withUnsafeBytes {
+                unsafe Glibc.write(descriptor, $0.baseAddress! + done, $0.count - done)
+            }
             if put < 0 && errno == EINTR { continue }
             // A closed pipe or a full disk must not take the node with it.
             guard put > 0 else { return }
@@ -146,7 +149,8 @@ public final class Logger: Sendable {
             let digits = String(number)
             return String(repeating: "0", count: max(0, width - digits.count)) + digits
         }
-        let date = unsafe "\(padded(parts.tm_year + 1900, 4))-\(padded(parts.tm_mon + 1, 2))-\(padded(parts.tm_mday, 2))"
+        let date =
+            unsafe "\(padded(parts.tm_year + 1900, 4))-\(padded(parts.tm_mon + 1, 2))-\(padded(parts.tm_mday, 2))"
         let time = unsafe "\(padded(parts.tm_hour, 2)):\(padded(parts.tm_min, 2)):\(padded(parts.tm_sec, 2))"
         return "\(date)T\(time).\(padded(now % 1_000_000_000 / 1_000_000, 3))Z"
     }

@@ -4,8 +4,8 @@ public import MeshBase
 /// CLOCK_MONOTONIC in nanoseconds, shifted and skewed as configured:
 /// `host = offset + T × (1 + ppm / 10⁶)`, where T counts from the clock's own zero.
 ///
-/// Integer arithmetic in 128 bits: exact to the nanosecond at 10¹⁸ ns and beyond, where a `Double` would round to 128 ns
-/// (CLK-02).
+/// Integer arithmetic in 128 bits: exact to the nanosecond at 10¹⁸ ns and beyond, where a `Double` would round to
+/// 128 ns (CLK-02).
 public struct MonotonicClock: HostClock, Hashable {
     /// Nanoseconds added.
     public let offset: Int64

@@ -66,7 +66,9 @@ import Testing
         let sender = try Self.open([.loopback(port: 0)])
         let receiver = try Self.open([.loopback(port: 0)])
         let destination = SocketAddress.loopback(port: receiver.localPort)
-        let datagrams = (0..<50).map { TransportDatagram(bytes: patternBytes(1200, seed: $0), destination: destination) }
+        let datagrams = (0..<50).map {
+            TransportDatagram(bytes: patternBytes(1200, seed: $0), destination: destination)
+        }
         guard sender.statistics().usesSegmentation else { try Test.cancel("this kernel has no UDP_SEGMENT") }
 
         let result = sender.send(datagrams)
@@ -95,10 +97,13 @@ import Testing
         _ = sender.send([TransportDatagram(bytes: [1, 2, 3], destination: .loopback(port: receiver.localPort))])
 
         var seen: [UInt8] = []
-        while receiver.receive(limit: 1, { bytes, _, _ in
-            bytes[0] = 9
-            seen = (0..<bytes.count).map { bytes[$0] }
-        }) == 0 {}
+        while receiver.receive(
+            limit: 1,
+            { bytes, _, _ in
+                bytes[0] = 9
+                seen = (0..<bytes.count).map { bytes[$0] }
+            }) == 0
+        {}
 
         #expect(seen == [9, 2, 3])
     }
@@ -271,7 +276,9 @@ enum SocketOptions {
             else { continue }
             var value: Int32 = -1
             var size = socklen_t(4)
-            guard unsafe getsockopt(descriptor, Int32(IPPROTO_IP), IP_MTU_DISCOVER, &value, &size) == 0 else { return nil }
+            guard unsafe getsockopt(descriptor, Int32(IPPROTO_IP), IP_MTU_DISCOVER, &value, &size) == 0 else {
+                return nil
+            }
             return value
         }
         return nil

@@ -1,7 +1,8 @@
 import Glibc
 import MeshBase
-@testable import MeshSystem
 import Testing
+
+@testable import MeshSystem
 
 @Suite struct NetworkInterfacesTests {
     private func interface(
@@ -55,7 +56,7 @@ import Testing
 
     @Test func `the holder of a port is read from the kernel's table`() {
         let table = """
-              sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
+              sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt uid timeout inode ref
               12: 0100007F:BAB8 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4711 2 0 0
               13: 00000000:0035 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 12 2 0 0
               broken

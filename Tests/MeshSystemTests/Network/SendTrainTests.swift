@@ -1,6 +1,7 @@
 import MeshBase
-@testable import MeshSystem
 import Testing
+
+@testable import MeshSystem
 
 @Suite struct SendTrainTests {
     private func datagrams(_ sizes: [Int], _ ports: [UInt16]? = nil) -> [TransportDatagram] {

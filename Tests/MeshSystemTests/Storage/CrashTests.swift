@@ -1,8 +1,9 @@
 import Glibc
 import MeshBase
 import MeshCrypto
-@testable import MeshSystem
 import Testing
+
+@testable import MeshSystem
 
 /// Crashes, failing disks and flipped bits.
 @Suite struct CrashTests {

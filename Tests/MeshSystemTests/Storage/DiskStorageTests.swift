@@ -1,8 +1,9 @@
 import Glibc
 import MeshBase
 import MeshCrypto
-@testable import MeshSystem
 import Testing
+
+@testable import MeshSystem
 
 @Suite struct DiskStorageTests {
     @Test func `state is private and survives a restart`() throws {

@@ -1,7 +1,8 @@
 import Glibc
 import MeshBase
-@testable import MeshSystem
 import Testing
+
+@testable import MeshSystem
 
 @Suite struct SafeFileNameTests {
     @Test(arguments: [

@@ -1,8 +1,9 @@
 import Glibc
 import MeshBase
 import MeshCrypto
-@testable import MeshSystem
 import Testing
+
+@testable import MeshSystem
 
 @Suite(.timeLimit(.minutes(1))) struct ImportTests {
     @Test func `an import is the tree of the file's bytes and reports progress`() throws {
@@ -19,8 +20,10 @@ import Testing
             #expect(total == 3_000_000)
         }
 
-        #expect(content == ImportedContent(
-            id: sample.id, byteCount: 3_000_000, leaves: sample.tree.leaves, wasPresent: false))
+        #expect(
+            content
+                == ImportedContent(
+                    id: sample.id, byteCount: 3_000_000, leaves: sample.tree.leaves, wasPresent: false))
         #expect(seen.first == 0 && seen.last == 3_000_000 && seen == seen.sorted())
     }
 

@@ -1,8 +1,9 @@
 import Glibc
 import MeshBase
 import MeshCrypto
-@testable import MeshSystem
 import Testing
+
+@testable import MeshSystem
 
 /// What both stores promise.
 @Suite struct NodeStorageTests {

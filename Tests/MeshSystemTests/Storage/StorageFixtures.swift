@@ -1,6 +1,7 @@
 import Glibc
 import MeshBase
 import MeshCrypto
+
 @testable import MeshSystem
 
 let journalKey = Bytes32([UInt8](repeating: 7, count: 32))!

@@ -16,7 +16,8 @@ import Testing
         #expect(now.nanoseconds - before < 1_000_000_000)
     }
 
-    @Test(arguments: [0, 1, -1, 34_560_000_000_000_000, 1_000_000_000_000_000_000, -900_000_000_000_000_000] as [Int64])
+    @Test(
+        arguments: [0, 1, -1, 34_560_000_000_000_000, 1_000_000_000_000_000_000, -900_000_000_000_000_000] as [Int64])
     func `CLK-02 shifted origins convert there and back without rounding at 1e18 ns`(offset: Int64) throws {
         for rate in [0.0, 0.001, 50, -50, 500, -99_999.5] {
             let clock = try #require(MonotonicClock(offsetNanoseconds: offset, ratePartsPerMillion: rate))

@@ -22,7 +22,7 @@ enum Shell {
     @discardableResult
     static func run(_ arguments: String...) -> Int32 {
         var list = unsafe arguments.map { unsafe strdup($0) } + [nil]
-        defer { for unsafe entry in unsafe list { unsafe free(entry) } }
+        defer { unsafe list.forEach { unsafe free($0) } }
         var child: pid_t = 0
         guard unsafe posix_spawn(&child, arguments[0], nil, nil, &list, environ) == 0 else { return -1 }
         var status: Int32 = 0
@@ -39,7 +39,9 @@ enum TestFile {
         defer { _ = close(descriptor) }
         var done = 0
         while done < bytes.count {
-            let put = unsafe bytes.withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress! + done, $0.count - done) }
+            let put = unsafe bytes.withUnsafeBytes {
+                unsafe Glibc.write(descriptor, $0.baseAddress! + done, $0.count - done)
+            }
             precondition(put > 0, "a test cannot write \(path): errno \(errno)")
             done += put
         }
