@@ -3,6 +3,8 @@ import MeshBase
 /// What the journal wants to be woken for.
 enum JournalDeadline: Hashable, Sendable {
     case announce
+    /// Drop what the store kept and no attachment names.
+    case sweep
     /// Look whether the peer is silent with chunks asked of it, or may be asked again.
     case peer(PeerID)
     /// Look at the content again: hashes overdue, a full store, another try at its rarest chunks.

@@ -42,6 +42,9 @@ public struct JournalConfiguration: Sendable {
     public var hashTimeout = TimeSpan.seconds(3)
     /// A full or failing store is tried again after this.
     public var storageRetry = TimeSpan.seconds(10)
+    /// Restored contents that no attachment names are dropped this long after the start, if `sweepOrphans` did not
+    /// do it before. Until then a removal drops none of them: a later record may add the same content again.
+    public var sweepDelay = TimeSpan.seconds(30)
     /// Nobody has had what is missing for this long: say so.
     public var waitingNotice = TimeSpan.seconds(2)
     /// Bad chunks or hashes after which a peer is not asked for that content, and for how long.

@@ -50,6 +50,8 @@ struct JournalContent: Sendable {
     var transfer: ChunkTransfer?
     /// The store knows it, whole or in part.
     var isStored = false
+    /// From the store at start, and kept until the stored records are all in: one of them may name it again.
+    var isRestored = false
     /// It was complete before it was looked at again.
     var wasComplete = false
     /// An import or a new attachment came while the store was removing it.

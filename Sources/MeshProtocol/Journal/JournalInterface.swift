@@ -170,7 +170,8 @@ public enum JournalCommand: Hashable, Sendable {
     case setKey(Bytes32)
     /// What the store holds at start. Partial contents are hashed again before they go on.
     case restore([StoredContentSummary])
-    /// Drop restored contents that no attachment names. Once, after the stored records were handed in.
+    /// Drop restored contents that no attachment names. Once, when all stored records were handed in; before, no
+    /// removal drops a restored content, because a later record may add the same content again.
     case sweepOrphans
     /// A record of kind `attachmentAdded` or `attachmentRemoved`; others are ignored. Any order, any number of times.
     case recordAccepted(AcceptedRecord)

@@ -16,6 +16,7 @@ extension JournalStateMachine {
             forgetHashAsks(summary.id)
             contents[summary.id]?.phase = .idle
             contents[summary.id]?.isStored = true
+            contents[summary.id]?.isRestored = true
             contents[summary.id]?.byteCount = summary.byteCount
             contents[summary.id]?.leaves = Self.usableLeaves(summary)
             if summary.isComplete, contents[summary.id]?.leaves != nil {
@@ -23,6 +24,7 @@ extension JournalStateMachine {
             }
             evaluate(summary.id, at: now, &outbox)
         }
+        if !stored.isEmpty { deadlines.arm(.sweep, at: now + configuration.sweepDelay) }
         hasChanged = true
     }
 
@@ -36,6 +38,7 @@ extension JournalStateMachine {
 
     mutating func sweepOrphans(at now: HostTime, _ outbox: inout Output) {
         for id in contents.keys.sorted() {
+            contents[id]?.isRestored = false
             if let content = contents[id], !content.isWanted { drop(id, at: now, &outbox) }
         }
     }

@@ -60,7 +60,7 @@ extension JournalStateMachine {
     private mutating func detach(_ entry: AttachmentCatalog.Entry, at now: HostTime, _ outbox: inout Output) {
         let id = entry.body.content
         contents[id]?.attachments.removeAll { $0 == entry.id }
-        if let content = contents[id], !content.isWanted { drop(id, at: now, &outbox) }
+        if let content = contents[id], !content.isWanted, !content.isRestored { drop(id, at: now, &outbox) }
         followOverflow(at: now, &outbox)
     }
 

@@ -114,6 +114,7 @@ public struct JournalStateMachine: Sendable {
         while let deadline = deadlines.popDue(at: now) {
             switch deadline {
             case .announce: announce(at: now, &outbox)
+            case .sweep: sweepOrphans(at: now, &outbox)
             case .peer(let peer): lookAtPeer(peer, at: now, &outbox)
             case .content(let content): lookAtContent(content, at: now, &outbox)
             }

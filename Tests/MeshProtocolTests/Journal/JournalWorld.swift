@@ -142,6 +142,7 @@ struct JournalWorld {
         case departed(from: Int, to: Int, link: Int, byteCount: Int)
         case storage(Int, life: Int, StorageCompletion)
         case record(Int, AcceptedRecord)
+        case sweep(Int, life: Int)
     }
 
     var nodes: [Node] = []
@@ -178,6 +179,7 @@ struct JournalWorld {
         submit(.setKey(TestFile.key), to: node)
         submit(.restore(nodes[node].store.summaries), to: node)
         for record in records { schedule(.record(node, record), after: .milliseconds(1)) }
+        schedule(.sweep(node, life: nodes[node].life), after: .milliseconds(2))
     }
 
     // MARK: Links and lives
@@ -314,6 +316,9 @@ struct JournalWorld {
         case .record(let node, let record):
             guard nodes[node].isUp, nodes[node].records.insert(record.id).inserted else { return }
             submit(.recordAccepted(record), to: node)
+        case .sweep(let node, let life):
+            guard nodes[node].isUp, nodes[node].life == life else { return }
+            submit(.sweepOrphans, to: node)
         }
     }
 
