@@ -46,7 +46,9 @@ import Testing
         }
     }
 
-    @Test(arguments: golden.indices) func `a flipped bit is refused or changes what is said, and never more`(_ index: Int) {
+    @Test(arguments: golden.indices) func `a flipped bit is refused or changes what is said, and never more`(
+        _ index: Int
+    ) {
         let bytes = Self.golden[index].0.encoded
         for position in bytes.indices {
             for bit in 0..<8 {

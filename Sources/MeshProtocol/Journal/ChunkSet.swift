@@ -119,7 +119,9 @@ struct ChunkSet: Hashable, Sendable {
         var output: [UInt8] = []
         output.reserveCapacity(words.count * 8)
         for word in words {
-            for shift in stride(from: UInt64(0), to: 64, by: 8) { output.append(UInt8(truncatingIfNeeded: word >> shift)) }
+            for shift in stride(from: UInt64(0), to: 64, by: 8) {
+                output.append(UInt8(truncatingIfNeeded: word >> shift))
+            }
         }
         while output.last == 0 { output.removeLast() }
         return output

@@ -92,7 +92,8 @@ extension JournalStateMachine {
         var batch: [HaveEntry] = []
         var size = 0
         for entry in entries {
-            if size + entry.byteCount > Self.announcementBytes || batch.count == JournalLimits.maximumContentsPerMessage {
+            if size + entry.byteCount > Self.announcementBytes || batch.count == JournalLimits.maximumContentsPerMessage
+            {
                 if !batch.isEmpty { send(.have(batch), to: peer, &outbox) }
                 batch = []
                 size = 0

@@ -100,7 +100,9 @@ extension JournalStateMachine {
             if contents[body.content] == nil { outbox.append(.storage(.remove(body.content))) }
             throw error
         }
-        guard follow(body.content) else { throw .limitExceeded(limit: configuration.maximumContents, actual: contents.count) }
+        guard follow(body.content) else {
+            throw .limitExceeded(limit: configuration.maximumContents, actual: contents.count)
+        }
         contents[body.content]?.pendingImports += 1
         adopt(body.content, byteCount: body.byteCount, leaves: leaves, at: now, &outbox)
         let bytes = body.encoded

@@ -130,7 +130,8 @@ extension JournalStateMachine {
         }
         let badCount = Int64(leaves.count - present.count)
         let detail = [
-            ProtocolEvent.Detail("content", .text(id.description)), ProtocolEvent.Detail("badChunks", .integer(badCount)),
+            ProtocolEvent.Detail("content", .text(id.description)),
+            ProtocolEvent.Detail("badChunks", .integer(badCount)),
         ]
         outbox.append(.event(ProtocolEvent(.storageFailed, detail: detail)))
         // The damaged chunks are taken back before anybody asks for them.

@@ -70,7 +70,8 @@ import Testing
     }
 
     @Test(arguments: [0.1, 0.5, 0.97])
-    func `ATT-12 a receiver killed in the middle goes on from another member and fetches nothing twice`(_ part: Double) {
+    func `ATT-12 a receiver killed in the middle goes on from another member and fetches nothing twice`(_ part: Double)
+    {
         var world = JournalWorld(nodeCount: 3)
         let file = TestFile(chunkCount: 100, seed: 4)
         world.connect(0, 1)
@@ -218,7 +219,8 @@ import Testing
         #expect(world.nodes[1].store.writeCount == 20)
     }
 
-    @Test func `ATT-06 ATT-08 a full disk is named with its numbers, and the file goes on by itself when there is room`() {
+    @Test
+    func `ATT-06 ATT-08 a full disk is named with its numbers, and the file goes on by itself when there is room`() {
         var world = JournalWorld(nodeCount: 2)
         let file = TestFile(chunkCount: 50, seed: 12)
         world.nodes[1].store.capacity = 20 * 65_536
@@ -372,7 +374,9 @@ import Testing
     }
 
     @Test(arguments: [0, 7, 19])
-    func `AB-79 a flipped bit in a store is found when read, never spread, and healed from another holder`(_ chunk: UInt64) {
+    func `AB-79 a flipped bit in a store is found when read, never spread, and healed from another holder`(
+        _ chunk: UInt64
+    ) {
         var world = JournalWorld(nodeCount: 3)
         let file = TestFile(chunkCount: 20, seed: 18)
         world.connect(0, 1)
@@ -407,7 +411,8 @@ import Testing
         world.nodes[1].store.contents[files[0].id]?.chunks = [:]
         let late = world.addNode()
         world.connect(1, late)
-        world.run(for: .seconds(20), until: { world in files.allSatisfy { world.shows($0, late) && world.shows($0, 1) } })
+        world.run(
+            for: .seconds(20), until: { world in files.allSatisfy { world.shows($0, late) && world.shows($0, 1) } })
         #expect(files.allSatisfy { world.has($0, 1) && world.has($0, late) })
     }
 
