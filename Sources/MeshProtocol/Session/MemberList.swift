@@ -9,8 +9,9 @@ import MeshWire
 struct MemberList: Sendable {
     struct Entry: Sendable {
         let peer: PeerID
-        /// How it came in; `nil` for the founder.
+        /// How it came in; `nil` for the founder, who needs none.
         var admission: Admission?
+        var isFounder = false
         /// The name it was admitted under, until its own record is here.
         var admittedName: String
         var presence: PresenceRecord?
@@ -85,9 +86,8 @@ struct MemberList: Sendable {
     /// shows the same. True when it is new.
     mutating func admit(_ peer: PeerID, name: String, admission: Admission?) -> Bool {
         if let entry = entries[peer] {
-            if let admission, let known = entry.admission, Self.isEarlier(admission, known) {
-                entries[peer]?.admission = admission
-            }
+            let isBetter = admission.map { new in entry.admission.map { Self.isEarlier(new, $0) } ?? true } ?? false
+            if isBetter, !entry.isFounder { entries[peer]?.admission = admission }
             return false
         }
         entries[peer] = Entry(peer: peer, admission: admission, admittedName: name)

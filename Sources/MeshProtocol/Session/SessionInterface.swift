@@ -165,8 +165,6 @@ public struct SessionConfiguration: Hashable, Sendable {
     public var watchedNeighbours = 8
     /// On links that are not watched: 8 intervals.
     public var slowKeepAliveInterval = TimeSpan.milliseconds(2_000)
-    /// Up to this many members each links with each.
-    public var fullMeshLimit = 32
     /// Members not met yet count as suspect this long after the start, then as dead.
     public var startGrace = TimeSpan.milliseconds(3_000)
 
@@ -191,7 +189,8 @@ public struct SessionConfiguration: Hashable, Sendable {
     public var helloInterval = TimeSpan.milliseconds(1_000)
     public var leaveTimeout = TimeSpan.milliseconds(500)
 
-    public var maximumMembers = 1024
+    /// Each member links with each, so this is also the number of links. A newcomer beyond is refused aloud (MEM-24).
+    public var maximumMembers = 256
     public var maximumJoinSecrets = 16
     public var capabilities: UInt32 = 0
 

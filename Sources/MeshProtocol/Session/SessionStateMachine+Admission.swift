@@ -203,7 +203,7 @@ extension SessionStateMachine {
         var life = Liveness.unmet(at: now, grace: configuration.startGrace)
         if isLive, let admission { life = .admittedNow(at: now, by: admission.by) }
         liveness[peer] = life
-        membershipChanged()
+        membershipChanged(at: now)
         guard phase == .member else { return }
         scheduleMonitor(at: now + configuration.keepAliveInterval)
         if isLive { announce(peer, name: name, into: &outbox) }
@@ -225,7 +225,7 @@ extension SessionStateMachine {
         var detail: [ProtocolEvent.Detail] = [.init("name", .text(name))]
         // A known name with a new key is said aloud: it may be somebody posing as another (MEM-22).
         let twin = list.order.first { other in
-            other != peer && (other == localPeer ? self.name : list[other]?.name ?? "") == name
+            other != peer && !name.isEmpty && (other == localPeer ? self.name : list[other]?.name ?? "") == name
         }
         if let twin { detail.append(.init("sameNameAs", .text(twin.shortDescription))) }
         emit(.memberAdmitted, peer, detail, into: &outbox)

@@ -30,9 +30,10 @@ extension SessionStateMachine {
         genesis = state.genesis
         epochSecrets = state.epochSecrets.map { GroupSecret(secret: SecretBytes(copying: $0.bytes)) }
         // The next start count, on disk before anybody sees it: this life supersedes every earlier one (MEM-03).
-        startCount = state.startCount &+ 1
+        startCount = max(state.startCount, state.startCount &+ 1)
         for invite in state.expiringInvites { inviteTable.inherit(invite.id, expiresAt: now + invite.remaining) }
         for contact in state.contacts { inherit(contact) }
+        _ = list.admit(localPeer, name: name, admission: nil)
         outbox.append(.setMesh(state.mesh))
         outbox.append(.setSecrets(handshakeSecrets))
         becomeMember(at: now, into: &outbox)
@@ -65,7 +66,7 @@ extension SessionStateMachine {
             noteHeard(peer, at: now, into: &outbox)
             introduce(to: peer, at: now, into: &outbox)
         }
-        membershipChanged()
+        membershipChanged(at: now)
         timers.tick = now + configuration.keepAliveInterval
         scheduleMonitor(at: now + configuration.keepAliveInterval)
         if configuration.isDiscoveryEnabled { discovery.startBurst(at: now) }
@@ -96,6 +97,7 @@ extension SessionStateMachine {
         // The founder has no ADMIT record: GENESIS is its admission.
         let founderName = record.author == localPeer ? name : ""
         enlist(record.author, name: founderName, admission: nil, at: now, into: &outbox)
+        list.update(record.author) { $0.isFounder = true }
         guard phase == .founding, record.author == localPeer else { return }
         meshID = mesh
         outbox.append(.setMesh(mesh))

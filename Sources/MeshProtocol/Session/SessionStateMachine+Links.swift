@@ -44,9 +44,7 @@ extension SessionStateMachine {
         guard phase == .member, list.contains(peer) else { return }
         probeTasks.removeAll { $0.subject == peer && $0.requester == nil }
         outbox.append(.membersChanged)
-        if !hasLeft(peer) {
-            dials.start(peer, at: now + random.jittered(configuration.leastProbeTime), lostSince: now)
-        }
+        if !hasLeft(peer) { lookFor(peer, at: now + random.jittered(configuration.leastProbeTime), from: now) }
         switch loss {
         // A new handshake took its place: no gap.
         case .replaced, .closedHere: break
@@ -67,15 +65,16 @@ extension SessionStateMachine {
 
     // MARK: Dialling
 
-    /// Up to 32 members each links with each; beyond, with its neighbours on the ring of ids, and with whoever dials.
-    func isWanted(_ peer: PeerID) -> Bool {
-        !hasLeft(peer) && (list.count <= configuration.fullMeshLimit || neighbours.contains(peer))
+    /// Starts dialling somebody who is lost, and calls out for it soon.
+    mutating func lookFor(_ peer: PeerID, at time: HostTime, from now: HostTime) {
+        dials.start(peer, at: time, lostSince: now)
+        discovery.hasten(to: now + configuration.urgentBeaconInterval)
     }
 
     mutating func dialMissing(at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
         guard phase == .member, let secret = epochSecrets.first else { return dials.removeAll() }
         for peer in dials.takeDue(at: now, configuration: configuration, random: &random) {
-            guard let entry = list[peer], isWanted(peer), !isHeardOverLink(peer, at: now) else {
+            guard let entry = list[peer], !hasLeft(peer), !isHeardOverLink(peer, at: now) else {
                 dials.stop(peer)
                 continue
             }
@@ -104,6 +103,7 @@ extension SessionStateMachine {
     mutating func localAddressesChanged(
         _ addresses: [SocketAddress], at now: HostTime, into outbox: inout Outbox<SessionOutput>
     ) {
+        guard addresses != localAddresses else { return }
         let before = Paths.advertised(localAddresses)
         let isFirst = localAddresses.isEmpty
         localAddresses = addresses

@@ -41,7 +41,7 @@ extension SessionStateMachine {
         } else {
             emit(.memberAlive, peer, [.init("reason", .text(reason))], into: &outbox)
         }
-        membershipChanged()
+        membershipChanged(at: now)
         scheduleMonitor(at: now + configuration.keepAliveInterval)
         outbox.append(.membersChanged)
     }
@@ -189,7 +189,7 @@ extension SessionStateMachine {
     private mutating func notMet(_ peer: PeerID, at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
         liveness[peer]?.state = .dead
         liveness[peer]?.since = now
-        membershipChanged()
+        membershipChanged(at: now)
         outbox.append(.memberLost(peer))
         outbox.append(.membersChanged)
     }
@@ -291,7 +291,7 @@ extension SessionStateMachine {
         liveness[peer]?.since = now
         liveness[peer]?.suspicion = nil
         statistics.deaths &+= 1
-        membershipChanged()
+        membershipChanged(at: now)
         let confirmers = suspicion.helpers.filter { $0.value == .silent }.count
         emit(
             .memberDead, peer,
@@ -299,7 +299,7 @@ extension SessionStateMachine {
         outbox.append(.memberLost(peer))
         outbox.append(.membersChanged)
         // The link is kept: a member that was only frozen comes back on it. It is dialled too, in case it moved.
-        dials.start(peer, at: now, lostSince: now)
+        lookFor(peer, at: now, from: now)
     }
 
     // MARK: Probes for others
@@ -399,7 +399,7 @@ extension SessionStateMachine {
             liveness[subject]?.reportedAt = now
             liveness[subject]?.reporter = helper
             becomeAlive(subject, reason: "confirmed by a neighbour", at: now, into: &outbox)
-            dials.start(subject, at: now, lostSince: now)
+            lookFor(subject, at: now, from: now)
         case .silent: liveness[subject]?.suspicion?.helpers[helper] = .silent
         case .notLinked: liveness[subject]?.suspicion?.helpers[helper] = .notLinked
         }
@@ -427,12 +427,15 @@ extension SessionStateMachine {
     }
 
     /// Who watches whom follows from who is here.
-    mutating func membershipChanged() {
+    mutating func membershipChanged(at now: HostTime) {
         let present = list.order.filter { peer in
             peer == localPeer || (liveness[peer]?.state != .left && liveness[peer]?.state != .dead)
         }
+        let before = watched
         watched = Detection.watched(by: localPeer, members: present, configuration: configuration)
-        neighbours = Detection.ringNeighbours(
-            of: localPeer, among: list.order.filter { $0 != localPeer }, count: configuration.watchedNeighbours)
+        // A member watched from now on has kept the slow pace so far: its silence counts from here.
+        for peer in list.order where watched.contains(peer) && !before.contains(peer) && links[peer] != nil {
+            if let mark = liveness[peer]?.watchMark { liveness[peer]?.watchMark = max(mark, now) }
+        }
     }
 }

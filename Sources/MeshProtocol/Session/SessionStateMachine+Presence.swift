@@ -113,7 +113,7 @@ extension SessionStateMachine {
         _ peer: PeerID, at now: HostTime, into outbox: inout Outbox<SessionOutput>
     ) {
         liveness[peer] = .unmet(at: now, grace: configuration.startGrace)
-        membershipChanged()
+        membershipChanged(at: now)
         scheduleMonitor(at: now + configuration.startGrace)
         if links[peer] != nil {
             noteHeard(peer, at: now, into: &outbox)
@@ -133,6 +133,7 @@ extension SessionStateMachine {
         _ peer: PeerID, isDirect: Bool, at now: HostTime, into outbox: inout Outbox<SessionOutput>
     ) {
         guard hasLeft(peer) else { return }
+        let wasMet = liveness[peer].map { $0.metBy == nil && $0.state != .left } ?? false
         if isDirect { confirmFarewell(of: peer, into: &outbox) }
         links[peer]?.closesAt = now + configuration.leaveTimeout * 2
         liveness[peer]?.state = .left
@@ -140,8 +141,9 @@ extension SessionStateMachine {
         liveness[peer]?.suspicion = nil
         liveness[peer]?.metBy = nil
         dials.stop(peer)
-        membershipChanged()
-        emit(.memberLeft, peer, into: &outbox)
+        membershipChanged(at: now)
+        // Who left before this node came is history, not news.
+        if wasMet { emit(.memberLeft, peer, into: &outbox) }
         outbox.append(.memberLost(peer))
     }
 

@@ -9,7 +9,7 @@ import MeshWire
 /// `DialSchedule` (whom to dial where, and when). It decides and asks; the shell performs. Its topics stand in extensions,
 /// one a file: `+Founding`, `+Admission`, `+Links`, `+Presence`, `+Monitoring`, `+Discovery`.
 ///
-/// Bounds: 1,024 members, 64 presence records of strangers, 64 probes for others, 16 join secrets, 256 recently dialled
+/// Bounds: 256 members, 64 presence records of strangers, 64 probes for others, 16 join secrets, 256 recently dialled
 /// beacon addresses.
 public struct SessionStateMachine: Sendable {
     /// Where this node stands.
@@ -79,7 +79,6 @@ public struct SessionStateMachine: Sendable {
     /// Linked peers in ascending order.
     var linkOrder: [PeerID] = []
     var watched: Set<PeerID> = []
-    var neighbours: Set<PeerID> = []
     var probeTasks: [ProbeTask] = []
     var health = LocalHealth()
     var tickCount = 0
