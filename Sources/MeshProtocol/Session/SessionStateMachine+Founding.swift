@@ -54,7 +54,11 @@ extension SessionStateMachine {
         joining = nil
         timers.join = nil
         timers.hello = nil
+        for peer in linkOrder {
+            if let address = links[peer]?.address { list.note(contact: address, of: peer) }
+        }
         persist(at: now, into: &outbox)
+        schedulePersist(at: now + configuration.redialInterval)
         renewOwnPresence(at: now, into: &outbox)
         for peer in list.order where peer != localPeer {
             if liveness[peer]?.lastHeard == nil {

@@ -74,7 +74,7 @@ extension SessionStateMachine {
     mutating func dialMissing(at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
         guard phase == .member, let secret = epochSecrets.first else { return dials.removeAll() }
         for peer in dials.takeDue(at: now, configuration: configuration, random: &random) {
-            guard let entry = list[peer], !hasLeft(peer), !isHeardOverLink(peer, at: now) else {
+            guard let entry = list[peer], !hasLeft(peer), !isLinkAlive(peer, at: now) else {
                 dials.stop(peer)
                 continue
             }
@@ -85,9 +85,10 @@ extension SessionStateMachine {
         }
     }
 
-    private func isHeardOverLink(_ peer: PeerID, at now: HostTime) -> Bool {
-        guard links[peer] != nil, let heard = liveness[peer]?.lastHeard else { return false }
-        return now - heard < configuration.slowKeepAliveInterval
+    /// A link that is silent is no reason not to dial: the member may have moved.
+    private func isLinkAlive(_ peer: PeerID, at now: HostTime) -> Bool {
+        guard links[peer] != nil, let life = liveness[peer], life.state == .alive else { return false }
+        return now - life.watchMark < directTime(peer)
     }
 
     mutating func dialFailed(_ request: DialRequest, _ failure: DialFailure) {

@@ -142,7 +142,7 @@ extension SessionStateMachine {
 
     // MARK: Suspicion
 
-    private func directTime(_ peer: PeerID) -> TimeSpan {
+    func directTime(_ peer: PeerID) -> TimeSpan {
         let link = links[peer]
         let isFast = watched.contains(peer)
         return Detection.suspicionTime(

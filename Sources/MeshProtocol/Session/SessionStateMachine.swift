@@ -292,6 +292,15 @@ public struct SessionStateMachine: Sendable {
         return secrets
     }
 
+    /// Where to look for a member after a restart: where it was linked from, else where it said it is.
+    private func contact(_ peer: PeerID) -> SessionState.Contact? {
+        guard peer != localPeer, let entry = list[peer] else { return nil }
+        let addresses = entry.contacts.isEmpty ? entry.presence?.addresses ?? [] : entry.contacts
+        guard !addresses.isEmpty else { return nil }
+        return SessionState.Contact(
+            peer: peer, addresses: Array(addresses.prefix(SessionState.maximumContactAddresses)))
+    }
+
     mutating func schedulePersist(at time: HostTime) {
         timers.persist = min(timers.persist ?? time, time)
     }
@@ -304,10 +313,7 @@ public struct SessionStateMachine: Sendable {
             epochSecrets: epochSecrets.compactMap { Bytes32($0.secret.revealed()) })
         state.genesis = genesis
         state.expiringInvites = inviteTable.expiring(at: now)
-        state.contacts = list.order.compactMap { peer in
-            guard let contacts = list[peer]?.contacts, !contacts.isEmpty else { return nil }
-            return SessionState.Contact(peer: peer, addresses: contacts)
-        }
+        state.contacts = list.order.compactMap(contact)
         outbox.append(.persist(state))
     }
 }

@@ -1,4 +1,5 @@
 import MeshBase
+import MeshCrypto
 import MeshWire
 import Testing
 
