@@ -99,6 +99,7 @@ public protocol DatagramTransport: AnyObject, Sendable {
     /// nothing else or the node is bound to it; never unspecified.
     func localAddresses() -> [SocketAddress]
     /// Destinations that answered "port unreachable" since the last call; at most 64, later ones are dropped.
+    /// A hint: whoever sees the traffic can forge such an answer.
     func takeUnreachable() -> [SocketAddress]
     /// True once after interfaces or addresses changed.
     func takeInterfaceChange() -> Bool

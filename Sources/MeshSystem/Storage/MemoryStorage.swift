@@ -63,7 +63,7 @@ public final class MemoryStorage: NodeStorage {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(Int(clamping: source.byteCount))
         let tree = try source.read(key: key, progress: progress) { (block, _) throws(StorageError) in
-            for position in 0..<block.count { bytes.append(block[position]) }
+            unsafe block.withUnsafeBufferPointer { buffer in unsafe bytes.append(contentsOf: buffer) }
         }
         return try adopt(bytes, tree)
     }
