@@ -179,15 +179,15 @@ extension Gossip {
         _ acknowledgement: MessageAcknowledgement, from peer: PeerID, overLink: Bool, at now: HostTime,
         into outbox: inout Outbox<GossipOutput>
     ) {
-        guard acknowledgement.incarnation == identity.incarnation, var stream = outgoing[peer] else { return }
-        let delivered = stream.acknowledge(below: acknowledgement.next, at: now)
+        guard acknowledgement.incarnation == identity.incarnation, outgoing[peer] != nil else { return }
+        // In place: a copy of the stream would copy its whole queue.
+        let delivered = outgoing[peer]?.acknowledge(below: acknowledgement.next, at: now) ?? []
         if !delivered.isEmpty {
-            stream.retransmitAt = nil
-            stream.retransmissionPause = .zero
+            outgoing[peer]?.retransmitAt = nil
+            outgoing[peer]?.retransmissionPause = .zero
         }
-        if overLink, stream.route == .awaitingStatus { stream.restart(on: .direct) }
-        if stream.items.isEmpty { stream.retransmitAt = nil }
-        outgoing[peer] = stream
+        if overLink, outgoing[peer]?.route == .awaitingStatus { outgoing[peer]?.restart(on: .direct) }
+        if outgoing[peer]?.items.isEmpty == true { outgoing[peer]?.retransmitAt = nil }
         for item in delivered { settle(item.number, peer, failure: nil, into: &outbox) }
         pump(peer, at: now, into: &outbox)
     }
@@ -224,7 +224,7 @@ extension Gossip {
     ) {
         let key = ChainKey(author: author, incarnation: message.incarnation)
         makeRoom(for: key, at: now)
-        var stream = incoming[key] ?? IncomingStream(at: now)
+        var stream = incoming.removeValue(forKey: key) ?? IncomingStream(at: now)
         stream.usedAt = now
         guard message.isReliable else {
             let isNew = stream.unreliableSeen.insert(message.sequence)
@@ -316,7 +316,8 @@ extension Gossip {
     }
 
     mutating func memberLost(_ peer: PeerID, at now: HostTime) {
-        guard peer != identity.peerID, departures[peer] == nil else { return }
+        guard peer != identity.peerID else { return }
+        if let known = departures[peer], known.reason == .dead || known.givenUpAt <= now { return }
         members.remove(peer)
         depart(peer, .dead, patience: configuration.patienceAfterLoss, at: now)
     }

@@ -134,7 +134,8 @@ public struct GossipConfiguration: Hashable, Sendable {
     public var stallTime = TimeSpan.milliseconds(1_000)
     /// A dead member that is back within this still gets what was sent to it.
     public var patienceAfterLoss = TimeSpan.milliseconds(30_000)
-    public var patienceAfterLeave = TimeSpan.zero
+    /// Long enough that a death told right after a changed list of members is still taken as one.
+    public var patienceAfterLeave = TimeSpan.milliseconds(500)
     /// Nothing is tried for longer than this.
     public var messageLifetime = TimeSpan.milliseconds(120_000)
     /// First retransmission through others, and of a direct message nobody acknowledged; both double to the limit.

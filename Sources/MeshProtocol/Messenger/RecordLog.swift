@@ -49,7 +49,7 @@ struct RecordLog: Sendable {
         let secondBytes: [UInt8]
     }
 
-    private struct Pending: Sendable {
+    struct Pending: Sendable {
         let record: SignedRecord
         let source: PeerID?
         let since: HostTime
@@ -57,7 +57,7 @@ struct RecordLog: Sendable {
     }
 
     /// What a record waits for.
-    private enum Wait {
+    enum Wait {
         case causes(Set<RecordID>)
         case admission
         case secret
@@ -86,34 +86,34 @@ struct RecordLog: Sendable {
         case dropped(RecordID, author: PeerID)
     }
 
-    private let configuration: GossipConfiguration
-    private(set) var mesh: MeshID?
-    private var secrets: [SecretID: GroupSecret] = [:]
-    private(set) var genesisID: RecordID?
+    let configuration: GossipConfiguration
+    var mesh: MeshID?
+    var secrets: [SecretID: GroupSecret] = [:]
+    var genesisID: RecordID?
 
-    private var stored: [RecordID: Stored] = [:]
+    var stored: [RecordID: Stored] = [:]
     /// The records of all fork proofs.
-    private var proofRecords: [RecordID: [UInt8]] = [:]
-    private(set) var chains: [ChainKey: Chain] = [:]
-    private var chainCounts: [PeerID: Int] = [:]
-    private var recordCounts: [PeerID: Int] = [:]
-    private(set) var authorised: Set<PeerID> = []
+    var proofRecords: [RecordID: [UInt8]] = [:]
+    var chains: [ChainKey: Chain] = [:]
+    var chainCounts: [PeerID: Int] = [:]
+    var recordCounts: [PeerID: Int] = [:]
+    var authorised: Set<PeerID> = []
     /// Records that no other names as a cause yet: the parents of the next one written here.
-    private var heads: Set<RecordID> = []
-    private(set) var greatestLamport: UInt64 = 0
+    var heads: Set<RecordID> = []
+    var greatestLamport: UInt64 = 0
 
-    private var pending: [RecordID: Pending] = [:]
-    private var pendingByAuthor: [PeerID: Int] = [:]
-    private var pendingBySource: [PeerID: Int] = [:]
+    var pending: [RecordID: Pending] = [:]
+    var pendingByAuthor: [PeerID: Int] = [:]
+    var pendingBySource: [PeerID: Int] = [:]
     /// Missing record → those that wait for it.
-    private var waitingForRecord: [RecordID: [RecordID]] = [:]
+    var waitingForRecord: [RecordID: [RecordID]] = [:]
     /// Not admitted author → its records.
-    private var waitingForAdmission: [PeerID: [RecordID]] = [:]
-    private var waitingForSecret: [SecretID: [RecordID]] = [:]
-    private var isRestoring = false
+    var waitingForAdmission: [PeerID: [RecordID]] = [:]
+    var waitingForSecret: [SecretID: [RecordID]] = [:]
+    var isRestoring = false
 
     /// Digest of the accepted set, kept while nothing changes.
-    private var cachedHead: Bytes16?
+    var cachedHead: Bytes16?
 
     init(configuration: GossipConfiguration) {
         self.configuration = configuration
@@ -221,7 +221,7 @@ struct RecordLog: Sendable {
 
     /// The latest heads, at most the limit: the greatest Lamport times first, so that the new record is after them all
     /// even when there are too many to name (AB-68).
-    private func nextParents(besides previous: RecordID?) -> [RecordID] {
+    func nextParents(besides previous: RecordID?) -> [RecordID] {
         let candidates = heads.filter { $0 != previous }.compactMap { id in stored[id].map { ($0.order, id) } }
         let latest = candidates.sorted { $0.0 > $1.0 }.prefix(WireLimits.maximumParents)
         return latest.map(\.1).sorted()
@@ -250,7 +250,7 @@ struct RecordLog: Sendable {
         return insert(records.sorted { $0.order < $1.order }, from: nil, at: .distantPast)
     }
 
-    private mutating func insertOne(_ arrival: Pending, at now: HostTime, into changes: inout [Change]) {
+    mutating func insertOne(_ arrival: Pending, at now: HostTime, into changes: inout [Change]) {
         let record = arrival.record
         guard !isKnown(record.id) else { return }
         if let refusal = refusalBeforeCauses(record) {
@@ -266,7 +266,7 @@ struct RecordLog: Sendable {
     }
 
     /// What can be said of a record without knowing any other.
-    private func refusalBeforeCauses(_ record: SignedRecord) -> Refusal? {
+    func refusalBeforeCauses(_ record: SignedRecord) -> Refusal? {
         let envelope = record.envelope
         guard let mesh else { return .wrongMesh }
         if envelope.kind == .genesis {
@@ -283,297 +283,9 @@ struct RecordLog: Sendable {
         return nil
     }
 
-    /// Another signed record of the same number, if one is known, makes a fork.
-    private mutating func noteForkIfRivalled(_ record: SignedRecord, into changes: inout [Change]) {
-        guard let chain = chains[record.chain], let rival = rival(of: record, in: chain), rival.0 != record.id else {
-            return
-        }
-        let proof = ForkProof(first: rival.0, second: record.id, firstBytes: rival.1, secondBytes: record.bytes)
-        let involvesGenesis = record.envelope.kind == .genesis || rival.0 == genesisID
-        noteFork(record.chain, at: involvesGenesis ? 2 : record.envelope.sequence, proof, into: &changes)
-    }
-
-    private func rival(of record: SignedRecord, in chain: Chain) -> (RecordID, [UInt8])? {
-        let sequence = record.envelope.sequence
-        if sequence <= chain.contiguous {
-            let id = chain.accepted[Int(sequence) - 1]
-            return stored[id].map { (id, $0.bytes) }
-        }
-        return chain.waiting[sequence].flatMap { id in pending[id].map { (id, $0.record.bytes) } }
-    }
-
-    /// Takes a fork proof: both records signed by one admitted author with one number, and not the same record.
-    /// False when it proves nothing.
-    mutating func insertProof(_ first: SignedRecord, _ second: SignedRecord) -> (isProof: Bool, changes: [Change]) {
-        guard first.chain == second.chain, first.envelope.sequence == second.envelope.sequence,
-            first.id != second.id, first.envelope.sequence >= 1,
-            [first, second].allSatisfy({ isOfThisMesh($0) })
-        else { return (false, []) }
-        // Proofs about strangers would fill memory; if one is admitted later, the proof is offered again.
-        guard isAuthorised(first.envelope.author) else { return (true, []) }
-        if chains[first.chain] == nil, isOverCap(author: first.envelope.author, chain: first.chain) {
-            return (true, [])
-        }
-        var changes: [Change] = []
-        let proof = ForkProof(first: first.id, second: second.id, firstBytes: first.bytes, secondBytes: second.bytes)
-        let involvesGenesis = first.envelope.kind == .genesis || second.envelope.kind == .genesis
-        noteFork(first.chain, at: involvesGenesis ? 2 : first.envelope.sequence, proof, into: &changes)
-        return (true, changes)
-    }
-
-    private func isOfThisMesh(_ record: SignedRecord) -> Bool {
-        record.envelope.kind == .genesis ? record.id.value == mesh?.value : record.envelope.mesh == mesh
-    }
-
-    /// Cuts a chain at a number of which there are two records. GENESIS itself cannot be voided: the mesh is named after
-    /// it, so a rival of it cuts what follows.
-    private mutating func noteFork(
-        _ key: ChainKey, at sequence: UInt64, _ proof: ForkProof, into changes: inout [Change]
-    ) {
-        createChain(key)
-        var chain = chains[key] ?? Chain()
-        if let earlier = chain.forkedAt, earlier <= sequence { return }
-        if let replaced = chain.proof {
-            proofRecords[replaced.first] = nil
-            proofRecords[replaced.second] = nil
-        }
-        chain.forkedAt = sequence
-        chain.proof = proof
-        proofRecords[proof.first] = proof.firstBytes
-        proofRecords[proof.second] = proof.secondBytes
-        let keptCount = min(chain.accepted.count, Int(clamping: sequence - 1))
-        let voided = Array(chain.accepted[keptCount...])
-        chain.accepted.removeLast(voided.count)
-        chain.waiting = chain.waiting.filter { $0.key < sequence }
-        chains[key] = chain
-        cachedHead = nil
-        changes.append(.forked(key, at: sequence, proof))
-        for id in voided { makeVoid(id, into: &changes) }
-    }
-
-    private mutating func makeVoid(_ id: RecordID, into changes: inout [Change]) {
-        stored[id]?.isVoid = true
-        changes.append(.voided(id))
-        guard heads.remove(id) != nil, let bytes = stored[id]?.bytes else { return }
-        // Its causes are latest again, or at least harmless to name.
-        guard let record = try? SignedRecord(decoding: bytes) else { return }
-        for cause in record.causes where stored[cause]?.isVoid == false { heads.insert(cause) }
-    }
-
-    private mutating func createChain(_ key: ChainKey) {
+    mutating func createChain(_ key: ChainKey) {
         guard chains[key] == nil else { return }
         chains[key] = Chain()
         chainCounts[key.author, default: 0] += 1
-    }
-
-    // MARK: Acceptance
-
-    /// Accepts what can be, and whatever that sets free, without recursion.
-    private mutating func process(_ arrivals: [Pending], at now: HostTime, into changes: inout [Change]) {
-        var queue = arrivals
-        var position = 0
-        while position < queue.count {
-            let candidate = queue[position]
-            position += 1
-            let released = consider(candidate, into: &changes)
-            queue.append(contentsOf: released)
-        }
-    }
-
-    /// One record: accepted, refused or put to wait. Returns what its acceptance sets free.
-    private mutating func consider(_ candidate: Pending, into changes: inout [Change]) -> [Pending] {
-        let record = candidate.record
-        let author = record.envelope.author
-        let missing = record.causes.filter { stored[$0] == nil }
-        guard missing.isEmpty else {
-            hold(candidate, for: .causes(Set(missing)), into: &changes)
-            return []
-        }
-        guard record.envelope.kind == .genesis || authorised.contains(author) else {
-            hold(candidate, for: .admission, into: &changes)
-            return []
-        }
-        guard let secret = secrets[record.envelope.epoch] else {
-            hold(candidate, for: .secret, into: &changes)
-            return []
-        }
-        noteForkIfRivalled(record, into: &changes)
-        if let refusal = refusalByCauses(record) {
-            changes.append(.refused(record.id, author: author, refusal, source: candidate.source))
-            forgetNumber(record)
-            return []
-        }
-        guard let body = record.openBody(with: secret) else {
-            changes.append(.refused(record.id, author: author, .sealBroken, source: candidate.source))
-            forgetNumber(record)
-            return []
-        }
-        guard let admitted = admittedPeer(by: record, body: body) else {
-            changes.append(.refused(record.id, author: author, .badBody, source: candidate.source))
-            forgetNumber(record)
-            return []
-        }
-        return accept(record, body: body, admitted: admitted, into: &changes)
-    }
-
-    /// Checked, not believed: a Lamport time is exactly one more than the greatest of the causes (AB-66), and a chain
-    /// has no gap and no second branch.
-    private func refusalByCauses(_ record: SignedRecord) -> Refusal? {
-        let envelope = record.envelope
-        guard envelope.kind != .genesis else { return nil }
-        let greatest = record.causes.compactMap { stored[$0]?.order.lamport }.max() ?? 0
-        guard greatest < .max, envelope.lamport == greatest + 1 else { return .wrongLamport }
-        // A rival of GENESIS has a number that is taken and yet not void.
-        if let chain = chains[record.chain], !chain.isVoid(envelope.sequence), envelope.sequence <= chain.contiguous {
-            return .notContinuous
-        }
-        guard envelope.sequence > 1 else { return nil }
-        guard let previous = stored[envelope.previous], previous.order.author == envelope.author,
-            previous.order.incarnation == envelope.incarnation, previous.order.sequence == envelope.sequence - 1
-        else { return .notContinuous }
-        return nil
-    }
-
-    /// Whom the record lets write: its subject for ADMIT, its author for GENESIS, nobody (an empty list) for others.
-    /// Nil when the body is not what its kind says.
-    private func admittedPeer(by record: SignedRecord, body: [UInt8]) -> [PeerID]? {
-        switch record.envelope.kind {
-        case .genesis:
-            return (try? GenesisBody(decoding: body)) == nil ? nil : [record.envelope.author]
-        case .admit:
-            guard let admission = try? AdmitBody(decoding: body) else { return nil }
-            return [admission.subject]
-        case .invite, .revoke, .attachmentAdded, .attachmentRemoved:
-            return []
-        }
-    }
-
-    private mutating func accept(
-        _ record: SignedRecord, body: [UInt8], admitted: [PeerID], into changes: inout [Change]
-    ) -> [Pending] {
-        let envelope = record.envelope
-        createChain(record.chain)
-        let isVoid = chains[record.chain]?.isVoid(envelope.sequence) ?? false
-        stored[record.id] = Stored(bytes: record.bytes, order: record.order, isVoid: isVoid)
-        recordCounts[envelope.author, default: 0] += 1
-        greatestLamport = max(greatestLamport, envelope.lamport)
-        if isVoid {
-            changes.append(.knownVoid(record.id, bytes: record.bytes))
-        } else {
-            chains[record.chain]?.accepted.append(record.id)
-            chains[record.chain]?.waiting[envelope.sequence] = nil
-            for cause in record.causes { heads.remove(cause) }
-            heads.insert(record.id)
-            cachedHead = nil
-            if envelope.kind == .genesis { genesisID = record.id }
-            changes.append(.accepted(acceptedRecord(record, body: body), bytes: record.bytes))
-        }
-        // Admission by a void record still counts: the newcomer did nothing wrong, and a right to write never lapses by
-        // arrival order.
-        for peer in admitted { authorised.insert(peer) }
-        return release(after: record.id, admitted: admitted)
-    }
-
-    private func acceptedRecord(_ record: SignedRecord, body: [UInt8]) -> AcceptedRecord {
-        AcceptedRecord(
-            id: record.id, kind: record.envelope.kind, author: record.envelope.author,
-            incarnation: record.envelope.incarnation, sequence: record.envelope.sequence,
-            lamport: record.envelope.lamport, body: body)
-    }
-
-    // MARK: Waiting
-
-    private mutating func hold(_ candidate: Pending, for wait: Wait, into changes: inout [Change]) {
-        let record = candidate.record
-        let author = record.envelope.author
-        guard isRestoring || hasRoom(author: author, source: candidate.source) else {
-            changes.append(.dropped(record.id, author: author))
-            return
-        }
-        var held = candidate
-        if case .causes(let missing) = wait { held.missing = missing } else { held.missing = [] }
-        pending[record.id] = held
-        pendingByAuthor[author, default: 0] += 1
-        if let source = candidate.source { pendingBySource[source, default: 0] += 1 }
-        switch wait {
-        case .causes(let missing): for cause in missing { waitingForRecord[cause, default: []].append(record.id) }
-        case .admission: waitingForAdmission[author, default: []].append(record.id)
-        case .secret: waitingForSecret[record.envelope.epoch, default: []].append(record.id)
-        }
-        // Numbers are remembered for admitted authors only, so strangers leave nothing behind but their place here.
-        if authorised.contains(author), chains[record.chain] != nil || !isOverCap(author: author, chain: record.chain) {
-            createChain(record.chain)
-            if chains[record.chain]?.waiting[record.envelope.sequence] == nil {
-                chains[record.chain]?.waiting[record.envelope.sequence] = record.id
-            }
-        }
-    }
-
-    private func hasRoom(author: PeerID, source: PeerID?) -> Bool {
-        guard pending.count < configuration.maximumPendingRecords,
-            pendingByAuthor[author, default: 0] < configuration.maximumPendingRecordsPerAuthor
-        else { return false }
-        guard let source else { return true }
-        return pendingBySource[source, default: 0] < max(1, configuration.maximumPendingRecords / 2)
-    }
-
-    /// Removes a waiting record and its place in every index but the one that led here.
-    private mutating func take(_ id: RecordID) -> Pending? {
-        guard let held = pending.removeValue(forKey: id) else { return nil }
-        decrement(&pendingByAuthor, held.record.envelope.author)
-        if let source = held.source { decrement(&pendingBySource, source) }
-        return held
-    }
-
-    private func decrement(_ table: inout [PeerID: Int], _ peer: PeerID) {
-        let count = (table[peer] ?? 0) - 1
-        table[peer] = count > 0 ? count : nil
-    }
-
-    private mutating func release(after id: RecordID, admitted: [PeerID]) -> [Pending] {
-        var released: [Pending] = []
-        for waiter in waitingForRecord.removeValue(forKey: id) ?? [] {
-            pending[waiter]?.missing.remove(id)
-            if pending[waiter]?.missing.isEmpty == true, let held = take(waiter) { released.append(held) }
-        }
-        for peer in admitted {
-            let waiters = waitingForAdmission.removeValue(forKey: peer) ?? []
-            released.append(contentsOf: waiters.compactMap { take($0) })
-        }
-        return released
-    }
-
-    /// A refused record leaves no number behind.
-    private mutating func forgetNumber(_ record: SignedRecord) {
-        guard chains[record.chain]?.waiting[record.envelope.sequence] == record.id else { return }
-        chains[record.chain]?.waiting[record.envelope.sequence] = nil
-        dropIfEmpty(record.chain)
-    }
-
-    private mutating func dropIfEmpty(_ key: ChainKey) {
-        guard let chain = chains[key], chain.accepted.isEmpty, chain.waiting.isEmpty, chain.forkedAt == nil else {
-            return
-        }
-        chains[key] = nil
-        decrement(&chainCounts, key.author)
-    }
-
-    /// Drops what has waited since before `limit`; returns how many. Cost: O(waiting).
-    mutating func dropPending(heldBefore limit: HostTime) -> Int {
-        let expired = pending.filter { $0.value.since < limit }.map(\.key).sorted()
-        for id in expired {
-            guard let held = take(id) else { continue }
-            for cause in held.missing { removeWaiter(id, from: &waitingForRecord, cause) }
-            removeWaiter(id, from: &waitingForAdmission, held.record.envelope.author)
-            removeWaiter(id, from: &waitingForSecret, held.record.envelope.epoch)
-            forgetNumber(held.record)
-        }
-        return expired.count
-    }
-
-    private func removeWaiter<Key: Hashable>(_ id: RecordID, from table: inout [Key: [RecordID]], _ key: Key) {
-        guard var waiters = table[key] else { return }
-        waiters.removeAll { $0 == id }
-        table[key] = waiters.isEmpty ? nil : waiters
     }
 }

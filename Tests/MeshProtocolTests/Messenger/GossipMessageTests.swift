@@ -289,11 +289,25 @@ struct `Messages to absent members` {
         #expect(network.nodes[0].gossip.statistics.messagesRetransmitted < 40, "nothing is tried for ever")
     }
 
+    @Test func `a death told after the list of members changed is a death, not a farewell`() throws {
+        let network = try linked(2, seed: 48)
+        network.nodes[1].isFrozen = true
+        try network.say(0, [1], token: 1)
+        try network.submit(0, .membersChanged([]))
+        try network.submit(0, .memberLost(network.nodes[1].id))
+        network.run(milliseconds: 25_000)
+        #expect(network.nodes[0].outcomes.isEmpty)
+        network.thaw(1)
+        network.run(milliseconds: 100)
+        #expect(network.nodes[0].outcomes == [1: .delivered])
+    }
+
     @Test func `a member that left is named at once`() throws {
         let network = try linked(2, seed: 42)
         network.nodes[1].isFrozen = true
         try network.say(0, [1], token: 1)
         try network.submit(0, .membersChanged([]))
+        network.run(milliseconds: 600)
         let left = DeliveryFailure(peer: network.nodes[1].id, reason: .left)
         #expect(network.nodes[0].outcomes == [1: .failed([left])])
     }
