@@ -32,7 +32,7 @@ extension SessionStateMachine {
         guard let own = list[localPeer]?.presence else { return }
         send(.presences([own]), to: peer, priority: .command, isReliable: true, into: &outbox)
         sendSummary(to: peer, at: now, into: &outbox)
-        sendKeepAlive(to: peer, at: now, into: &outbox)
+        sendKeepAlive(to: peer, asking: unheardMembers(at: now), at: now, into: &outbox)
     }
 
     mutating func linkLost(

@@ -58,13 +58,14 @@ extension SessionStateMachine {
         let slowTicks = Int(
             clamping: (configuration.slowKeepAliveInterval / configuration.keepAliveInterval.nanoseconds).nanoseconds)
         let isSlowTick = tickCount % max(slowTicks, 1) == 0
+        let unheard = unheardMembers(at: now)
         for peer in linkOrder {
             guard let link = links[peer] else { continue }
             if shouldClose(link, peer, at: now) {
                 outbox.append(.closeLink(peer))
             } else if list.contains(peer), link.closesAt == nil {
                 let isFast = watched.contains(peer) || link.isWatchedByPeer
-                if isSlowTick || isFast { sendKeepAlive(to: peer, at: now, into: &outbox) }
+                if isSlowTick || isFast { sendKeepAlive(to: peer, asking: unheard, at: now, into: &outbox) }
             }
         }
     }
@@ -75,16 +76,18 @@ extension SessionStateMachine {
         return !list.contains(peer) && now - link.establishedAt > configuration.joinTimeout * 2
     }
 
-    mutating func sendKeepAlive(to peer: PeerID, at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
+    mutating func sendKeepAlive(
+        to peer: PeerID, asking unheard: [PeerID], at now: HostTime, into outbox: inout Outbox<SessionOutput>
+    ) {
         statistics.keepAlivesSent &+= 1
         let keepAlive = KeepAlive(
             digest: list.digest(), isWatching: watched.contains(peer), health: UInt8(clamping: health.multiplier),
-            asked: unheardMembers(at: now).filter { $0 != peer }, reports: reports(for: peer, at: now))
+            asked: unheard.filter { $0 != peer }, reports: reports(for: peer, at: now))
         send(.keepAlive(keepAlive), to: peer, priority: .clock, into: &outbox)
     }
 
     /// Members that this node does not hear itself. The dead are asked about once a second only.
-    private func unheardMembers(at now: HostTime) -> [PeerID] {
+    func unheardMembers(at now: HostTime) -> [PeerID] {
         var output: [PeerID] = []
         for peer in list.order where peer != localPeer {
             guard let life = liveness[peer], life.state != .left, !hasLeft(peer) else { continue }

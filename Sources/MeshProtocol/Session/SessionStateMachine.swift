@@ -51,6 +51,13 @@ public struct SessionStateMachine: Sendable {
         var hello: HostTime?
         var leave: HostTime?
         var persist: HostTime?
+
+        /// `distantFuture` when none is set.
+        var least: HostTime {
+            let never = HostTime.distantFuture
+            let soon = min(tick ?? never, monitor ?? never, join ?? never)
+            return min(soon, hello ?? never, leave ?? never, persist ?? never)
+        }
     }
 
     let identity: NodeIdentity
@@ -211,15 +218,10 @@ public struct SessionStateMachine: Sendable {
     private func isDue(_ time: HostTime?, _ now: HostTime) -> Bool { (time ?? .distantFuture) <= now }
 
     public var nextDeadline: HostTime? {
-        var least: HostTime?
-        for time in [
-            timers.tick, timers.monitor, timers.join, timers.hello, timers.leave, timers.persist, discovery.nextAt,
-            dials.nextDeadline, inviteTable.nextDeadline,
-        ] {
-            guard let time else { continue }
-            least = min(least ?? time, time)
-        }
-        return least
+        let least = min(
+            timers.least, discovery.nextAt ?? .distantFuture, dials.nextDeadline ?? .distantFuture,
+            inviteTable.nextDeadline ?? .distantFuture)
+        return least == .distantFuture ? nil : least
     }
 
     // MARK: Queries

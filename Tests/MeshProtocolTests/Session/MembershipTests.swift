@@ -225,6 +225,34 @@ import Testing
         #expect(mesh.isWhole)
     }
 
+    @Test func `a suspect that answers a probe in time stays alive`() {
+        let mesh = TestMesh.settled(4)
+        // Its keep-alives are lost, its answers are not.
+        mesh.delay = { from, _, message in
+            if case .keepAlive = message, from == 1 { .seconds(3_600 as Int64) } else { .zero }
+        }
+        mesh.run(.seconds(20 as Int64))
+
+        let others = mesh.nodes.filter { $0.index != 1 }
+        #expect(others.allSatisfy { $0.count(.memberSuspect, about: mesh.nodes[1].peer) > 0 })
+        #expect(others.allSatisfy { $0.count(.memberDead) == 0 })
+        #expect(others.allSatisfy { $0.machine.statistics.refutations > 0 })
+    }
+
+    @Test func `one seed run twice gives one trace`() {
+        func trace() -> [String] {
+            let mesh = TestMesh.settled(5, seed: 7) { $0.loss = 0.1 }
+            mesh.kill(mesh.nodes[1])
+            mesh.run(.seconds(5 as Int64))
+            return mesh.nodes.flatMap { node in
+                node.events.map { "\(node.index) \($0.at.nanoseconds) \($0.event.kind.rawValue)" }
+            }
+        }
+        let first = trace()
+        #expect(!first.isEmpty)
+        #expect(first == trace())
+    }
+
     @Test func `a rename reaches everybody and only its owner makes it`() {
         let mesh = TestMesh.settled(3)
 

@@ -194,14 +194,20 @@ import Testing
         #expect(honest.count(.memberDead) == 0)
     }
 
-    @Test func `AB-74 a lying neighbour cannot keep a dead member alive for one that watches it`() throws {
+    @Test func `what no message brought is found by the digests in the keep-alives`() throws {
         let mesh = TestMesh.settled(3)
-        let (honest, liar, victim) = (mesh.nodes[0], mesh.nodes[1], mesh.nodes[2])
-        mesh.kill(victim)
-        mesh.kill(liar)
-        let lie = SessionMessage.suspicion(subject: honest.peer)
-        var outbox = Outbox<SessionOutput>()
-        honest.machine.receive(lie.encoded, from: liar.peer, at: mesh.now, into: &outbox)
-        #expect(mesh.run(limit: .seconds(5 as Int64)) { honest.state(of: victim) == .dead } != nil)
+        mesh.delay = { _, _, message in
+            if case .presences = message { .seconds(3_600 as Int64) } else { .zero }
+        }
+        mesh.submit(mesh.nodes[1], .rename("quiet"))
+        mesh.run(.seconds(1 as Int64))
+        #expect(!mesh.nodes[0].machine.members.contains { $0.name == "quiet" })
+
+        mesh.delay = { _, _, _ in .zero }
+        let time = mesh.run(limit: .seconds(10 as Int64)) {
+            mesh.nodes.allSatisfy { node in node.machine.members.contains { $0.name == "quiet" } }
+        }
+
+        #expect(try #require(time) <= .seconds(3 as Int64))
     }
 }

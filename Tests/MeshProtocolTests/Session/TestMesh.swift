@@ -23,6 +23,8 @@ final class TestMesh {
         var records: [AcceptedRecord] = []
         var recordIDs: Set<RecordID> = []
         var hasEpoch = false
+        /// Records of others do not reach it.
+        var isDeafToRecords = false
         var saved: SessionState?
         var outputs: [SessionOutput] = []
         var events: [(at: HostTime, event: ProtocolEvent)] = []
@@ -398,7 +400,7 @@ final class TestMesh {
 
     /// Everything `source` has goes to `target`, in order.
     private func synchronize(_ source: Node, _ target: Node) {
-        guard source.hasEpoch, target.hasEpoch, target.links[source.index] == source.incarnation else { return }
+        guard source.hasEpoch, target.hasEpoch, !target.isDeafToRecords, target.links[source.index] == source.incarnation else { return }
         let missing = source.records.filter { !target.recordIDs.contains($0.id) }
         guard !missing.isEmpty else { return }
         let life = target.incarnation
@@ -409,6 +411,11 @@ final class TestMesh {
             }
             for record in missing { accept(record, at: target) }
         }
+    }
+
+    /// Anti-entropy over every link.
+    func synchronizeAll() {
+        for node in nodes { for other in node.links.keys.sorted() { synchronize(node, nodes[other]) } }
     }
 
     // MARK: Beacons
