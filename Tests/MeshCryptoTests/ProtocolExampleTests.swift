@@ -42,16 +42,6 @@ import Testing
         #expect(ticket.text == examples["ticketText"])
     }
 
-    @Test func `an INIT's mac1 is that of the written protocol`() {
-        var initiation: [UInt8] = [1, 0, 0, 0, 4, 3, 2, 1] + [UInt8](repeating: 0, count: 8)
-        initiation += sampleBytes(48, from: 0x40) + [UInt8](repeating: 0, count: 256)
-        let key = SecretBytes(copying: bytes("mac1Key"))
-
-        let mac = Digest.mac16(initiation.span, key: key)
-
-        #expect(mac.bytes == bytes("initiationMAC1"))
-    }
-
     @Test func `a DATA datagram is sealed as in the written protocol`() throws {
         var datagram: [UInt8] = [4, 0, 0, 0, 4, 3, 2, 1, 7] + [UInt8](repeating: 0, count: 7)
         datagram += bytes("dataPlain") + [UInt8](repeating: 0, count: 16)

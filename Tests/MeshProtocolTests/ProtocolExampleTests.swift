@@ -66,6 +66,60 @@ import Testing
         #expect(beacon.encoded == bytes("beaconPlain"))
     }
 
+    @Test func `the written handshake gives the written datagrams, hash and keys`() throws {
+        var initiator = Party(.initiator, seed: 0x40, incarnation: 7, fixed: 0x10, ephemeral: 0x30, self)
+        var responder = Party(.responder, seed: 0xc0, incarnation: 8, fixed: 0x50, ephemeral: 0x70, self)
+        let first = try initiator.noise.writeMessage(payload: [])
+        _ = try responder.noise.readMessage(first)
+        let second = try responder.noise.writeMessage(payload: responder.payload)
+        let heard = try initiator.noise.readMessage(second)
+        let third = try initiator.noise.writeMessage(payload: initiator.payload)
+        _ = try responder.noise.readMessage(third)
+
+        #expect(initiator.payload == bytes("initiatorPayload"))
+        #expect(responder.payload == bytes("responderPayload"))
+        #expect(datagram(.initiation, 0x0102_0304, 0, first) == bytes("initiation"))
+        #expect(datagram(.response, 0x0506_0708, 0x0102_0304, second) == bytes("response"))
+        #expect(datagram(.final, 0x0102_0304, 0x0506_0708, third) == bytes("final"))
+        #expect(heard == bytes("responderPayload"))
+        #expect(initiator.noise.handshakeHash == bytes("handshakeHash"))
+        let keys = try initiator.noise.split()
+        #expect(keys.send.revealed() == bytes("initiatorKey"))
+        #expect(keys.receive.revealed() == bytes("responderKey"))
+    }
+
+    /// One side of the written handshake; numbers are the first bytes of its keys.
+    private struct Party {
+        var noise: NoiseHandshake
+        let payload: [UInt8]
+
+        init(
+            _ role: NoiseHandshake.Role, seed: UInt8, incarnation: UInt64, fixed: UInt8, ephemeral: UInt8,
+            _ examples: ProtocolExampleTests
+        ) {
+            let identity = NodeIdentity(
+                signing: SigningKeyPair(seed: Self.key(seed)), incarnation: Incarnation(incarnation))
+            let suite = HandshakeSuite(
+                identity: identity, mesh: MeshID(Bytes32(examples.bytes("genesisMesh")) ?? .zero),
+                configuration: LinkConfiguration(), staticKey: AgreementKeyPair(secret: Self.key(fixed)))
+            noise = NoiseHandshake(
+                role: role, prologue: suite.prologue(secretID: examples.secret.id), localStatic: suite.staticKey,
+                localEphemeral: AgreementKeyPair(secret: Self.key(ephemeral)),
+                presharedKeys: [examples.secret.presharedKey])
+            payload = suite.payload(
+                role: role == .initiator ? .initiator : .responder, flags: 0,
+                membershipHead: Bytes16(examples.bytes("genesisHead")) ?? .zero)
+        }
+
+        private static func key(_ start: UInt8) -> SecretBytes { SecretBytes(copying: Array(start..<(start + 32))) }
+    }
+
+    private func datagram(_ type: DatagramType, _ sender: UInt32, _ receiver: UInt32, _ noise: [UInt8]) -> [UInt8] {
+        HandshakeSuite.sealed(
+            HandshakeDatagram(type: type, senderIndex: sender, receiverIndex: receiver, noise: noise), secret: secret,
+            cookie: nil)
+    }
+
     private var secret: GroupSecret { GroupSecret(secret: SecretBytes(copying: Array(0..<32))) }
 
     /// Empty, and so equal to nothing computed, when the page has no such example.
