@@ -1,1 +1,2 @@
-print("starling")
+// One call: top-level code would belong to the main actor, and everything here says for itself where it runs.
+StarlingCommand.main()

@@ -86,6 +86,13 @@ extension CommandTable {
                 Example("starling demo stop", "stop what `starling demo` started"),
                 Example("starling demo stop --quiet", "without a word"),
             ]),
+        VerbSpecification(
+            "serve", "be the background half of up and join: options as JSON on standard input", place: .shell,
+            arguments: [ArgumentSpecification("NAME", .nodeName, "for the list of processes")],
+            examples: [
+                Example("starling serve ana < options.json", "what --background runs"),
+                Example("starling up --background", "what to type instead"),
+            ], hidden: true),
     ]
 
     static let meshVerbs: [VerbSpecification] = [

@@ -1,0 +1,181 @@
+import Glibc
+import MeshBase
+import MeshConsole
+
+/// A verb that a running node carries out: send it, show what comes back.
+struct RequestCommand {
+    let command: CommandRun
+
+    private var invocation: Invocation { command.invocation }
+    private var printer: Printer { command.printer }
+
+    func run() throws -> ExitCode {
+        let settings = try command.settings()
+        var input: String?
+        if invocation.verb == "send", invocation.argument(0) == "-" { input = try standardInput() }
+        let surroundings = ControlRequest.Surroundings(
+            currentDirectory: ProcessEnvironment.currentDirectory(), input: input)
+        guard let requests = ControlRequest.make(invocation, surroundings) else {
+            throw CommandFailure.usage("\(invocation.verb) cannot be run here", hint: "starling help")
+        }
+        let name = settings["node"]
+        var worst: CommandFailure?
+        for request in requests {
+            // One connection a request: an answer cut short by a failure leaves nothing behind for the next.
+            let connection = try command.finder.pick(name)
+            do throws(CommandFailure) {
+                try exchange(request, over: connection)
+            } catch {
+                guard requests.count > 1, error.exit != .noSuchNode else { throw error }
+                printer.failure(error)
+                worst = worst ?? error
+            }
+            if let end { throw end }
+        }
+        return worst?.exit ?? .done
+    }
+
+    private final class OutputEnd {
+        var end: StandardStream.End?
+    }
+    private let output = OutputEnd()
+    private var end: StandardStream.End? { output.end }
+
+    init(command: CommandRun) {
+        self.command = command
+    }
+
+    private func standardInput() throws -> String {
+        guard let bytes = ProcessEnvironment.standardInput(limit: CommandLineParser.maximumArgumentBytes) else {
+            throw CommandFailure(
+                code: "limitExceeded",
+                message: "the text on standard input is longer than \(CommandLineParser.maximumArgumentBytes) bytes",
+                hint: "share it as a file: starling journal add FILE", exit: .failed)
+        }
+        guard var text = String(validating: bytes, as: UTF8.self) else {
+            throw CommandFailure.usage("the text on standard input is not UTF-8", hint: "starling journal add FILE")
+        }
+        if text.hasSuffix("\n") { text.removeLast() }
+        return text
+    }
+
+    /// How long one part of the answer may take. Streams have no limit; what the node awaits on our behalf has that
+    /// limit and a little more, so that the node is the one to say so.
+    static func patience(_ invocation: Invocation) -> Int32 {
+        if invocation.flag("follow") { return -1 }
+        let seconds = invocation.number("timeout") ?? ControlRequest.defaultTimeoutSeconds
+        let isAwaited = invocation.verb.hasPrefix("journal ")
+        return Int32(clamping: Int64(min(seconds, 2_000_000) * 1_000) + (isAwaited ? 10_000 : 0))
+    }
+
+    private func exchange(_ request: JSONValue, over connection: ControlConnection) throws(CommandFailure) {
+        guard connection.send(request) else { throw Self.lost(connection.nodeName) }
+        var progress = ProgressLine(printer: printer)
+        defer { progress.clear() }
+        while output.end == nil {
+            switch connection.next(milliseconds: Self.patience(invocation)) {
+            case .object(let object):
+                if object["schema"]?.stringValue == "starling/progress/1" {
+                    progress.show(object, output: show)
+                } else {
+                    progress.clear()
+                    show(object)
+                }
+            case .done: return
+            case .failure(let failure): throw failure
+            case .timedOut: throw Self.silent(connection.nodeName)
+            }
+        }
+    }
+
+    private func show(_ object: JSONValue) {
+        do throws(StandardStream.End) {
+            try printer.result(object)
+        } catch {
+            output.end = error
+        }
+        if invocation.flag("qr"), let invite = object["invite"]?.stringValue { QRCode.print(invite, printer) }
+    }
+
+    static func lost(_ name: String) -> CommandFailure {
+        CommandFailure(
+            code: "nodeGone", message: "\(name) is not there any more", hint: "starling nodes", exit: .noSuchNode)
+    }
+
+    static func silent(_ name: String) -> CommandFailure {
+        CommandFailure(
+            code: "timedOut", message: "\(name) runs but does not answer",
+            hint: "wait longer with --timeout 60, or look at its process: starling nodes", exit: .unreachable)
+    }
+}
+
+/// The line that shows a transfer: drawn over itself on a terminal, absent elsewhere, raw with `--json`.
+struct ProgressLine {
+    let printer: Printer
+    private var isShown = false
+
+    init(printer: Printer) {
+        self.printer = printer
+    }
+
+    mutating func show(_ object: JSONValue, output: (JSONValue) -> Void) {
+        if printer.isJSON { return output(object) }
+        guard !printer.isQuiet, ProcessEnvironment.isTerminal(2) else { return }
+        StandardStream.talk(text: "\r\u{1b}[K" + printer.errorRendering.progress(object))
+        isShown = true
+    }
+
+    mutating func clear() {
+        if isShown { StandardStream.talk(text: "\r\u{1b}[K") }
+        isShown = false
+    }
+}
+
+/// `down`: told, then waited for, so that what is typed next finds the node gone.
+struct DownCommand {
+    let command: CommandRun
+
+    func run() throws -> ExitCode {
+        let connections: [ControlConnection]
+        if command.invocation.flag("all") {
+            connections = command.finder.running()
+        } else {
+            connections = [try command.finder.pick(try command.settings()["node"])]
+        }
+        if connections.isEmpty { command.printer.talk("no node is running") }
+        var worst: CommandFailure?
+        for connection in connections {
+            do throws(CommandFailure) {
+                try Self.stop(connection)
+                try? command.printer.result([  // A closed output must not keep the others from being stopped.
+                    "schema": "starling/down/1", "name": .string(connection.nodeName),
+                ])
+            } catch {
+                command.printer.failure(error)
+                worst = worst ?? error
+            }
+        }
+        return worst?.exit ?? .done
+    }
+
+    /// Asks the node to end and waits up to five seconds until its process is gone.
+    static func stop(_ connection: ControlConnection) throws(CommandFailure) {
+        let status = connection.answer(to: ["verb": "status"], milliseconds: 1_000)
+        let pid = status?["node"]?["pid"]?.integerValue.flatMap { Int32(exactly: $0) }
+        // `answer` leaves the closing line of its request unread.
+        _ = connection.next(milliseconds: 1_000)
+        guard connection.send(["verb": "down"]) else { throw RequestCommand.lost(connection.nodeName) }
+        loop: while true {
+            switch connection.next(milliseconds: 5_000) {
+            case .object: continue
+            case .done: break loop
+            // The node may be gone before its last line is read.
+            case .failure(let failure) where failure.code == "nodeGone": break loop
+            case .failure(let failure): throw failure
+            case .timedOut: throw RequestCommand.silent(connection.nodeName)
+            }
+        }
+        guard let pid, pid > 1 else { return }
+        for _ in 0..<500 where kill(pid, 0) == 0 { usleep(10_000) }
+    }
+}
