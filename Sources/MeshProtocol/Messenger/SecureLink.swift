@@ -121,6 +121,7 @@ struct SecureLink: Sendable {
 
     mutating func activate(_ position: Int, at now: HostTime) {
         generations[position].activate(nextNumber: detection.nextNumber)
+        rekeyNotBefore = min(rekeyNotBefore, now + configuration.rekeyRetry)
         current = position
         for other in generations.indices where other != position && generations[other].retiresAt == nil {
             // Newer keys that are not confirmed yet stay.
@@ -148,7 +149,7 @@ struct SecureLink: Sendable {
         guard now >= rekeyDeadline else { return false }
         let generation = generations[current]
         guard generations.last?.isConfirmed ?? false else {
-            rekeyNotBefore = now + .seconds(1)
+            rekeyNotBefore = now + .milliseconds(250)
             return false
         }
         if generation.role == .responder, generation.isWornByUse(configuration), generation.canSend, !leftRekeyToPeer {
@@ -248,7 +249,8 @@ struct SecureLink: Sendable {
         if let probe = probeDeadline { deadline = min(deadline, probe) }
         if let insurance = queue.nextInsuranceAt { deadline = min(deadline, insurance) }
         if let probe = mtu.nextProbeAt, canProbe { deadline = min(deadline, probe) }
-        if isPacingBlocked { deadline = min(deadline, pacer.nextTime(from: lastSentAt)) }
+        // What was waiting may have been acknowledged late, and then nothing waits.
+        if isPacingBlocked, queue.nextPriority != nil { deadline = min(deadline, pacer.nextTime(from: lastSentAt)) }
         return deadline
     }
 

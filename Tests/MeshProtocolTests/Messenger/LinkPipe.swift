@@ -167,6 +167,36 @@ final class LinkPipe {
         return replies
     }
 
+    /// A DATA datagram with these frames, sealed under the keys of a link: what a member that lies could send.
+    func forge(_ frames: [UInt8], from: Int, to: Int) throws -> [UInt8] {
+        guard let slot = nodes[from].table.slot(of: nodes[to].peerID), var link = nodes[from].table.links[slot] else {
+            throw CommandError.notConnected
+        }
+        var bytes: [UInt8] = []
+        let generation = link.generations[link.current]
+        DataHeader(receiverIndex: generation.remoteIndex, counter: generation.nextCounter).encode(into: &bytes)
+        TimingHeader(sendTime: now.nanoseconds, echoSendTime: 0, hold: 0, previousLateness: 0).encode(into: &bytes)
+        bytes += frames
+        bytes.appendZeros(16)
+        _ = link.generations[link.current].seal(&bytes)
+        link.detection.append(SentDatagram(isEliciting: false, bytes: 0, sentAt: now))
+        nodes[from].table.links[slot] = link
+        return bytes
+    }
+
+    func link(_ from: Int, _ to: Int) -> SecureLink? { nodes[from].table.link(to: nodes[to].peerID) }
+
+    /// A fragment as it stands in a datagram.
+    static func fragment(
+        id: UInt64, slot: Int, total: Int, channel: UInt8 = 2, reliable: Bool = true, data: [UInt8]
+    ) -> [UInt8] {
+        var bytes: [UInt8] = []
+        FragmentFrame.append(
+            messageID: id, firstSlot: slot, totalBytes: total, channel: channel, isReliable: reliable, data: data[...],
+            to: &bytes)
+        return bytes
+    }
+
     // MARK: Network
 
     private func deliver(_ bytes: [UInt8], to index: Int, from source: SocketAddress, into outbox: inout Outbox<LinkOutput>) {
@@ -245,12 +275,32 @@ final class LinkPipe {
             }
             guard next <= end else { break }
             if next <= now { idleTurns += 1 } else { idleTurns = 0 }
-            precondition(idleTurns < 5000, "a deadline that is never met")
+            precondition(idleTurns < 5000, "a deadline that is never met: \(pendingDescription)")
             now = max(now, next)
             turns += 1
             step()
         }
         if !isDone() { now = max(now, end) }
+    }
+
+    /// What each link waits for, to find out why a run stands still.
+    private var pendingDescription: String {
+        var lines: [String] = []
+        for node in nodes {
+            for case let link? in node.table.links {
+                lines.append(
+                    """
+                    now \(now.nanoseconds) next \(link.nextDeadline.nanoseconds) loss \(String(describing: link.detection.lossTime)) \
+                    probe \(String(describing: link.mtu.nextProbeAt)) \(link.canProbe) insured \(String(describing: link.queue.nextInsuranceAt)) \
+                    pacing \(link.isPacingBlocked) \(link.pacer.nextTime(from: now).nanoseconds) queue \(link.queue.bytes) \(String(describing: link.queue.nextPriority)) \
+                    flight \(link.detection.elicitingInFlight) \(link.detection.bytesInFlight) eliciting at \(link.detection.lastElicitingSentAt.nanoseconds) \
+                    timeout \(link.probeTimeout.nanoseconds) x \(link.probeTimeouts) flush \(link.wantsFlush(at: now)) \
+                    acks \(link.generations.map { String(describing: $0.acknowledgements.deadline) }) retire \(link.generations.map { String(describing: $0.retiresAt) }) current \(link.current)
+                    """)
+            }
+            lines.append("finals \(node.table.finals.map(\.nextSendAt)) dials \(node.table.dials.count)")
+        }
+        return lines.joined(separator: "\n")
     }
 
     private func step() {
