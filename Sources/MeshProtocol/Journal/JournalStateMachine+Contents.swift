@@ -56,6 +56,7 @@ extension JournalStateMachine {
             contents[id]?.byteCount = byteCount
             contents[id]?.leaves = leaves
             becomeComplete(id, at: now)
+            markAnnouncing(id, isUrgent: true, at: now)
         }
     }
 

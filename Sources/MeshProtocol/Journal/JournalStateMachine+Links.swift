@@ -55,10 +55,10 @@ extension JournalStateMachine {
             content: id, generation: content.generation, chunks: .bitfield(transfer.present.bitfield))
     }
 
-    mutating func markAnnouncing(_ id: ContentID, at now: HostTime) {
-        guard announcingSet.insert(id).inserted else { return }
-        announcing.append(id)
-        deadlines.arm(.announce, at: now + configuration.announceDelay)
+    /// `isUrgent`: nobody can ask before it is known, and nothing follows that could ride along.
+    mutating func markAnnouncing(_ id: ContentID, isUrgent: Bool = false, at now: HostTime) {
+        if announcingSet.insert(id).inserted { announcing.append(id) }
+        deadlines.arm(.announce, at: isUrgent ? now : now + configuration.announceDelay)
     }
 
     /// Tells everybody what was written since the last time; members that have all of it hear only of the end.
