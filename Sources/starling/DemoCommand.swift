@@ -131,13 +131,11 @@ struct DemoCommand {
             }
             return .done
         }
-        for node in demo.nodes where command.finder.connection(to: node.name) == nil { Self.end(node.pid) }
-        for node in demo.nodes {
-            guard let connection = command.finder.connection(to: node.name) else { continue }
-            // Whatever a node answers, its process is ended below.
-            try? DownCommand.stop(connection)
-            Self.end(node.pid)
-        }
+        // All are asked before any is waited for; whatever a node answers, its process is ended at last.
+        let connections = demo.nodes.compactMap { node in command.finder.connection(to: node.name) }
+        for connection in connections { _ = try? DownCommand.ask(connection) }
+        for (node, connection) in zip(demo.nodes, connections) { try? DownCommand.awaitEnd(of: node.pid, connection) }
+        for node in demo.nodes { Self.end(node.pid) }
         DemoRecord.remove(record)
         TemporaryDirectory.remove(demo.base)
         removeEmptyDirectories(demo)

@@ -144,9 +144,11 @@ struct DownCommand {
         }
         if connections.isEmpty { command.printer.talk("no node is running") }
         var worst: CommandFailure?
-        for connection in connections {
+        // All are asked before any is waited for.
+        let asked = connections.map { connection in (connection, Result { () throws(CommandFailure) in try Self.ask(connection) }) }
+        for (connection, result) in asked {
             do throws(CommandFailure) {
-                try Self.stop(connection)
+                try Self.awaitEnd(of: try result.get(), connection)
                 try? command.printer.result([  // A closed output must not keep the others from being stopped.
                     "schema": "starling/down/1", "name": .string(connection.nodeName),
                 ])
@@ -158,13 +160,18 @@ struct DownCommand {
         return worst?.exit ?? .done
     }
 
-    /// Asks the node to end and waits up to five seconds until its process is gone.
-    static func stop(_ connection: ControlConnection) throws(CommandFailure) {
+    /// Asks the node to end; returns its process, as far as it said.
+    static func ask(_ connection: ControlConnection) throws(CommandFailure) -> Int32? {
         let status = connection.answer(to: ["verb": "status"], milliseconds: 1_000)
         let pid = status?["node"]?["pid"]?.integerValue.flatMap { Int32(exactly: $0) }
         // `answer` leaves the closing line of its request unread.
         _ = connection.next(milliseconds: 1_000)
         guard connection.send(["verb": "down"]) else { throw RequestCommand.lost(connection.nodeName) }
+        return pid
+    }
+
+    /// Waits up to five seconds until the process is gone.
+    static func awaitEnd(of pid: Int32?, _ connection: ControlConnection) throws(CommandFailure) {
         loop: while true {
             switch connection.next(milliseconds: 5_000) {
             case .object: continue
@@ -176,6 +183,14 @@ struct DownCommand {
             }
         }
         guard let pid, pid > 1 else { return }
-        for _ in 0..<500 where kill(pid, 0) == 0 { usleep(10_000) }
+        for _ in 0..<500 where isRunning(pid) { usleep(10_000) }
+    }
+
+    /// A process that ended and was not collected by its parent yet is still listed, as a zombie.
+    private static func isRunning(_ pid: Int32) -> Bool {
+        guard let bytes = ProcessEnvironment.file("/proc/\(pid)/stat", limit: 4_096) else { return false }
+        // The state stands behind the name in parentheses, which may hold anything.
+        let state = String(decoding: bytes, as: UTF8.self).split(separator: ")").last?.split(separator: " ").first
+        return state != "Z" && state != "X"
     }
 }

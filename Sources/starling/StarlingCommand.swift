@@ -9,6 +9,10 @@ enum StarlingCommand {
         ProcessSetup.ignoreBrokenPipes()
         signal(SIGINT) { _ in _exit(ExitCode.interrupted.rawValue) }
         let invocation: Invocation
+        if ProcessEnvironment.arguments().isEmpty {
+            StandardStream.talk(text: (try? HelpText().text(for: [])) ?? "")
+            exit(ExitCode.usage.rawValue)
+        }
         do throws(CommandFailure) {
             invocation = try CommandLineParser().parse(ProcessEnvironment.arguments())
         } catch {

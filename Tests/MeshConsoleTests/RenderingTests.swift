@@ -107,10 +107,10 @@ private func lines(_ object: JSONValue, width: Int? = nil) -> [String] { Renderi
     @Test func `events read as sentences, unknown kinds as words`() {
         let event: JSONValue = [
             "schema": "starling/events/1", "at": "2026-11-30T12:03:07.125Z", "lamport": 4, "kind": "linkEstablished",
-            "node": "ben", "detail": ["address": "192.0.2.4:47800"],
+            "node": "ben", "detail": ["address": "192.0.2.4:47800", "id": "00112233445566778899aabb"],
         ]
 
-        #expect(lines(event) == ["12:03:07  ben is linked  address 192.0.2.4:47800"])
+        #expect(lines(event) == ["12:03:07  ben is linked  address 192.0.2.4:47800  id 00112233"])
         #expect(lines(["schema": "starling/events/1", "kind": "somethingNew"]) == ["–  something new"])
     }
 

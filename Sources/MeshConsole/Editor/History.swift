@@ -13,6 +13,8 @@ public struct History: Hashable, Sendable {
 
     /// Keeps `line` if it is worth it; returns whether it was kept. The oldest makes room.
     public mutating func add(_ line: String) -> Bool {
+        var line = line
+        while line.last == " " { line.removeLast() }
         guard Self.isKept(line), line != lines.last else { return false }
         if lines.count >= Self.maximumLines { lines.removeFirst(lines.count - Self.maximumLines + 1) }
         lines.append(line)

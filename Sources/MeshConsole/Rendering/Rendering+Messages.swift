@@ -26,9 +26,16 @@ extension Rendering {
         let node = object["node"]?.stringValue
         var line = "\(style.apply(.faint, to: time(object["at"])))  \(sentence(kind, about: node.map(safe)))"
         if case .object(let detail) = object["detail"] ?? .null {
-            for member in detail { line += "  \(style.apply(.faint, to: safe(member.name))) \(text(member.value))" }
+            for member in detail {
+                line += "  \(style.apply(.faint, to: safe(member.name))) \(shortened(text(member.value)))"
+            }
         }
         return line
+    }
+
+    /// An id of 16 digits and more is for machines; its beginning is what people type.
+    private func shortened(_ text: String) -> String {
+        text.utf8.count >= 16 && text.allSatisfy(\.isHexDigit) ? String(text.prefix(8)) : text
     }
 
     private func sentence(_ kind: String, about node: String?) -> String {
