@@ -115,7 +115,8 @@ import Testing
     func `lists beyond their bounds are refused before anything is read`(count: Int) {
         let want = [6, UInt8(count)] + [UInt8](repeating: 1, count: count * 32)
         #expect(((try? SessionMessage(decoding: want)) != nil) == (count == 64))
-        let asked = [7] + [UInt8](repeating: 0, count: 18) + [UInt8(count)] + [UInt8](repeating: 1, count: count * 32) + [0]
+        let asked =
+            [7] + [UInt8](repeating: 0, count: 18) + [UInt8(count)] + [UInt8](repeating: 1, count: count * 32) + [0]
         #expect(((try? SessionMessage(decoding: asked)) != nil) == (count == 64))
         #expect(throws: WireError.limitExceeded) { try SessionMessage(decoding: [4, 65]) }
         #expect(throws: WireError.limitExceeded) { try SessionMessage(decoding: [5, 1, 4]) }
@@ -124,13 +125,17 @@ import Testing
     }
 
     @Test func `a beacon has these 24 bytes inside its seal`() throws {
-        let beacon = Beacon(isQuestion: true, isMember: false, port: 47_800, incarnation: Incarnation(0x0102_0304_0506_0708))
+        let beacon = Beacon(
+            isQuestion: true, isMember: false, port: 47_800, incarnation: Incarnation(0x0102_0304_0506_0708))
         #expect(Hexadecimal.encode(beacon.encoded) == "0101b8ba0807060504030201" + String(repeating: "00", count: 12))
         #expect(try Beacon(decoding: beacon.encoded) == beacon)
-        for length in 0..<24 { #expect(throws: WireError.self) { try Beacon(decoding: Array(beacon.encoded.prefix(length))) } }
+        for length in 0..<24 {
+            #expect(throws: WireError.self) { try Beacon(decoding: Array(beacon.encoded.prefix(length))) }
+        }
         #expect(throws: WireError.trailingBytes) { try Beacon(decoding: beacon.encoded + [0]) }
         #expect(throws: WireError.invalidValue) {
-            try Beacon(decoding: Beacon(isQuestion: false, isMember: true, port: 0, incarnation: Incarnation(1)).encoded)
+            try Beacon(
+                decoding: Beacon(isQuestion: false, isMember: true, port: 0, incarnation: Incarnation(1)).encoded)
         }
         #expect(throws: WireError.unsupportedVersion) { try Beacon(decoding: [2] + beacon.encoded.dropFirst()) }
     }

@@ -4,9 +4,9 @@ import MeshWire
 
 /// Beacons on the local network: when to call, how a beacon is sealed and opened, and which ones are worth a dial.
 ///
-/// A hint, never a gate. Beacons are sealed with a random nonce under a key that follows from a join or epoch secret, so
-/// outsiders see random bytes of one size and cannot make us dial anybody. One who replays a beacon from an address of
-/// its choice gets at most one dial per address in 5 s out of us, which is one 352-byte datagram (AB-64).
+/// A hint, never a gate. Beacons are sealed with a random nonce under a key that follows from a join or epoch secret,
+/// so outsiders see random bytes of one size and cannot make us dial anybody. One who replays a beacon from an address
+/// of its choice gets at most one dial per address in 5 s out of us, which is one 352-byte datagram (AB-64).
 struct Discovery: Sendable {
     /// What a datagram on the beacon port turned out to be.
     enum Reading: Sendable {

@@ -4,8 +4,8 @@ import MeshWire
 
 /// The mesh's invites: join secrets that any member may admit with, until one revokes them.
 ///
-/// A pure function of the INVITE and REVOKE records seen, whatever their order, but for `expiresAt`, which only the node
-/// that made an invite knows: its own monotonic timer revokes it by a record.
+/// A pure function of the INVITE and REVOKE records seen, whatever their order, but for `expiresAt`, which only the
+/// node that made an invite knows: its own monotonic timer revokes it by a record.
 struct Invites: Sendable {
     struct Invite: Sendable {
         var secret: GroupSecret
@@ -32,8 +32,8 @@ struct Invites: Sendable {
 
     static let maximumRevoked = 4096
 
-    /// Secrets worth something, newest first. At most `limit`: when members made more at once, the newest count, the same
-    /// ones on every node that holds the same records.
+    /// Secrets worth something, newest first. At most `limit`: when members made more at once, the newest count, the
+    /// same ones on every node that holds the same records.
     func active(limit: Int) -> [(id: SecretID, invite: Invite)] {
         let newestFirst = invites.sorted { ($0.value.lamport, $0.key) > ($1.value.lamport, $1.key) }
         return newestFirst.prefix(limit).map { ($0.key, $0.value) }

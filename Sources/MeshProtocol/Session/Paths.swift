@@ -4,10 +4,10 @@ import MeshWire
 
 /// Which addresses are told to others, and which of theirs are tried.
 ///
-/// Loopback addresses mean "this machine" and nothing elsewhere. A node tells its loopback addresses only when it has no
-/// others (it is bound to loopback), and tries a member's loopback addresses only when the member can be on this machine:
-/// this node has no other addresses itself, or the record came over a link from this machine, or it names one of this
-/// machine's own addresses. What a person typed or a ticket says is tried as it stands.
+/// Loopback addresses mean "this machine" and nothing elsewhere. A node tells its loopback addresses only when it has
+/// no others (it is bound to loopback), and tries a member's loopback addresses only when the member can be on this
+/// machine: this node has no other addresses itself, or the record came over a link from this machine, or it names one
+/// of this machine's own addresses. What a person typed or a ticket says is tried as it stands.
 enum Paths {
     /// What goes into the presence record: dialable, without 0.0.0.0 and multicast, best first.
     static func advertised(_ local: [SocketAddress]) -> [SocketAddress] {

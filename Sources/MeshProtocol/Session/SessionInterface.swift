@@ -43,7 +43,8 @@ public enum SessionCommand: Sendable {
     case found(label: String)
     /// A node that has a mesh starts again.
     case resume(SessionState)
-    /// Enters the ticket's mesh. `extraAddresses` are tried beside the ticket's, whatever they are: a person named them.
+    /// Enters the ticket's mesh. `extraAddresses` are tried beside the ticket's, whatever they are: a person named
+    /// them.
     case join(Ticket, extraAddresses: [SocketAddress])
     case linkEstablished(LinkIdentity)
     case linkLost(PeerID, LinkLoss)

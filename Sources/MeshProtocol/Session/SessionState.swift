@@ -21,7 +21,8 @@ public struct SessionState: WireMessage {
     /// Where the other members were last reached.
     public var contacts: [Contact]
 
-    /// `secret id 16 | remaining ns u64`: the time starts again from here after a restart, since the host's clock may too.
+    /// `secret id 16 | remaining ns u64`: the time starts again from here after a restart, since the host's clock may
+    /// too.
     public struct ExpiringInvite: Hashable, Sendable {
         public var id: SecretID
         public var remaining: TimeSpan

@@ -4,9 +4,9 @@ import MeshWire
 
 /// Tickets and admission, from both sides.
 ///
-/// A newcomer proves the ticket's join secret in the handshake, then says hello; a member publishes its ADMIT record and
-/// gives it what it needs to read the mesh. Whoever lacks the secret gets no answer at all, so a wrong, revoked or expired
-/// ticket looks like an empty network.
+/// A newcomer proves the ticket's join secret in the handshake, then says hello; a member publishes its ADMIT record
+/// and gives it what it needs to read the mesh. Whoever lacks the secret gets no answer at all, so a wrong, revoked or
+/// expired ticket looks like an empty network.
 extension SessionStateMachine {
     // MARK: The newcomer
 
@@ -96,7 +96,8 @@ extension SessionStateMachine {
             if let address = links[peer]?.address { joining.note(address, .noWelcome) }
         }
         let isMismatch = joining.isVersionMismatch && linkOrder.isEmpty
-        failJoining(isMismatch ? .versionMismatch(tried: joining.tried) : .noAnswer(tried: joining.tried), into: &outbox)
+        failJoining(
+            isMismatch ? .versionMismatch(tried: joining.tried) : .noAnswer(tried: joining.tried), into: &outbox)
     }
 
     private mutating func failJoining(_ failure: JoinFailure, into outbox: inout Outbox<SessionOutput>) {
@@ -126,9 +127,12 @@ extension SessionStateMachine {
         guard phase == .member, let meshID, let link = links[peer], !genesis.isEmpty else { return }
         let isKnown = list.contains(peer)
         // A link under a secret that was revoked since counts for nothing.
-        guard isKnown || inviteTable.active(limit: configuration.maximumJoinSecrets).contains(where: { id, _ in
-            id == link.identity.secretID
-        }) else {
+        guard
+            isKnown
+                || inviteTable.active(limit: configuration.maximumJoinSecrets).contains(where: { id, _ in
+                    id == link.identity.secretID
+                })
+        else {
             statistics.admissionsRefused &+= 1
             outbox.append(.closeLink(peer))
             return emit(.memberRefused, peer, [.init("reason", .text("revoked"))], into: &outbox)
@@ -136,7 +140,9 @@ extension SessionStateMachine {
         guard presence.peer == peer, presence.incarnation == link.identity.incarnation,
             presence.isSigned(mesh: meshID)
         else { return refuse(peer, .invalidPresence, into: &outbox) }
-        guard isKnown || list.count < configuration.maximumMembers else { return refuse(peer, .meshFull, into: &outbox) }
+        guard isKnown || list.count < configuration.maximumMembers else {
+            return refuse(peer, .meshFull, into: &outbox)
+        }
         if !isKnown, admission.shouldPublish(peer, at: now) {
             let body = AdmitBody(subject: peer, secretID: link.identity.secretID, name: presence.name)
             outbox.append(.publish(.admit, body: body.encoded, token: nil))
@@ -286,7 +292,9 @@ extension SessionStateMachine {
         let (isActive, token) = inviteTable.add(secret, author: record.author, lamport: record.lamport)
         guard isActive else { return }
         outbox.append(.setSecrets(handshakeSecrets))
-        if phase == .member { emit(.inviteCreated, record.author, [.init("id", .text(secret.id.description))], into: &outbox) }
+        if phase == .member {
+            emit(.inviteCreated, record.author, [.init("id", .text(secret.id.description))], into: &outbox)
+        }
         if let token, let ticket = inviteTable[secret.id].flatMap(ticket) {
             outbox.append(.inviteReady(token, ticket))
         }

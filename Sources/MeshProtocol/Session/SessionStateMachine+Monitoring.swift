@@ -4,9 +4,9 @@ import MeshWire
 
 /// Who is alive: keep-alives, suspicion, confirmation.
 ///
-/// After SWIM (Das, Gupta, Motivala 2002) and Lifeguard. Deviations: the neighbours that watch a member are fixed and hear
-/// it every 250 ms, so a death is known within about a second in any size of mesh; and a death is never spread, only the
-/// suspicion, which makes each node look for itself (AB-74).
+/// After SWIM (Das, Gupta, Motivala 2002) and Lifeguard. Deviations: the neighbours that watch a member are fixed and
+/// hear it every 250 ms, so a death is known within about a second in any size of mesh; and a death is never spread,
+/// only the suspicion, which makes each node look for itself (AB-74).
 extension SessionStateMachine {
     // MARK: Evidence
 

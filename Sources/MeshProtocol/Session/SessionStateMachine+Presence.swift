@@ -10,7 +10,8 @@ extension SessionStateMachine {
     mutating func nextOwnPresence(state: PresenceRecord.State) -> PresenceRecord {
         revision &+= 1
         let record = PresenceRecord(
-            peer: localPeer, incarnation: identity.incarnation, startCount: startCount, revision: revision, state: state,
+            peer: localPeer, incarnation: identity.incarnation, startCount: startCount, revision: revision,
+            state: state,
             capabilities: configuration.capabilities, name: name, addresses: Paths.advertised(localAddresses))
         return record.signed(by: identity.signing, mesh: meshID ?? MeshID(.zero))
     }
@@ -41,8 +42,8 @@ extension SessionStateMachine {
         forward(news, from: peer, into: &outbox)
     }
 
-    /// Hands news on to those that may not hear the owner itself. In a crowd the owner's own word goes to everybody it is
-    /// linked with, and the digests in the keep-alives find the few it misses.
+    /// Hands news on to those that may not hear the owner itself. In a crowd the owner's own word goes to everybody it
+    /// is linked with, and the digests in the keep-alives find the few it misses.
     private func forward(_ news: [PresenceRecord], from source: PeerID, into outbox: inout Outbox<SessionOutput>) {
         let isSmall = list.count <= Self.forwardingLimit
         let worthwhile = news.filter { isSmall || $0.peer != source || $0.state == .left }
@@ -157,9 +158,9 @@ extension SessionStateMachine {
     /// A record of this node's own key by another process life.
     ///
     /// An earlier life cannot outrank this one, since the start count grows with every start. If one does, either the
-    /// state came from a backup (the other life is over) or two processes run on copies of one state (MEM-02). Both look
-    /// the same at first, so this node raises its start count above the other's, once. A dead life does not answer; a
-    /// living one raises its own, and then the one that is outbid twice yields, for good: no flapping.
+    /// state came from a backup (the other life is over) or two processes run on copies of one state (MEM-02). Both
+    /// look the same at first, so this node raises its start count above the other's, once. A dead life does not
+    /// answer; a living one raises its own, and then the one that is outbid twice yields, for good: no flapping.
     private mutating func noteOtherLife(
         _ presence: PresenceRecord, mesh: MeshID, at now: HostTime, into outbox: inout Outbox<SessionOutput>
     ) {
@@ -173,7 +174,8 @@ extension SessionStateMachine {
         let isEqual = presence.startCount == startCount
         if isEqual { reportConflict(localPeer, at: now, into: &outbox) }
         if isEqual, presence.incarnation < identity.incarnation { return }
-        guard !outbid.contains(presence.incarnation), outbid.count < Self.maximumOutbid, presence.startCount < .max else {
+        guard !outbid.contains(presence.incarnation), outbid.count < Self.maximumOutbid, presence.startCount < .max
+        else {
             return yield(at: now, into: &outbox)
         }
         outbid.insert(presence.incarnation)
@@ -240,7 +242,8 @@ extension SessionStateMachine {
 
     /// Two keep-alives in a row whose digest differs lead to a summary, at most one a second: the first difference is
     /// mostly news still on its way.
-    mutating func compare(digest: Bytes16, of peer: PeerID, at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
+    mutating func compare(digest: Bytes16, of peer: PeerID, at now: HostTime, into outbox: inout Outbox<SessionOutput>)
+    {
         guard digest != list.digest() else {
             links[peer]?.mismatches = 0
             return

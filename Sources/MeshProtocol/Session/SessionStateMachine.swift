@@ -4,10 +4,11 @@ import MeshWire
 
 /// Who is here, who is suspect, and which paths reach them. No node has a special role.
 ///
-/// The composite of the parts beside it: `MemberList` (who was admitted, and what they say about themselves), `Liveness`
-/// and `Suspicion` (who is alive, by this node's own evidence), `Admission`, `Invites`, `Discovery` (beacons), `Paths` and
-/// `DialSchedule` (whom to dial where, and when). It decides and asks; the shell performs. Its topics stand in extensions,
-/// one a file: `+Founding`, `+Admission`, `+Links`, `+Presence`, `+Monitoring`, `+Discovery`.
+/// The composite of the parts beside it: `MemberList` (who was admitted, and what they say about themselves),
+/// `Liveness` and `Suspicion` (who is alive, by this node's own evidence), `Admission`, `Invites`, `Discovery`
+/// (beacons), `Paths` and `DialSchedule` (whom to dial where, and when). It decides and asks; the shell performs. Its
+/// topics stand in extensions, one a file: `+Founding`, `+Admission`, `+Links`, `+Presence`, `+Monitoring`,
+/// `+Discovery`.
 ///
 /// Bounds: 256 members, 64 presence records of strangers, 64 probes for others, 16 join secrets, 256 recently dialled
 /// beacon addresses.
@@ -194,7 +195,8 @@ public struct SessionStateMachine: Sendable {
         case .beaconReceived(let datagram, let source): beaconReceived(datagram, from: source, at: now, into: &outbox)
         case .localAddressesChanged(let addresses): localAddressesChanged(addresses, at: now, into: &outbox)
         case .unreachable(let address): unreachable(address, at: now, into: &outbox)
-        case .createInvite(let span, let token): try createInvite(expiresAfter: span, token: token, at: now, into: &outbox)
+        case .createInvite(let span, let token):
+            try createInvite(expiresAfter: span, token: token, at: now, into: &outbox)
         case .revokeInvite(let id, let token): try revokeInvite(id, token: token, into: &outbox)
         case .leave: leave(at: now, into: &outbox)
         case .rename(let name): try rename(name, at: now, into: &outbox)

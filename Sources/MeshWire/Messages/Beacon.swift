@@ -2,8 +2,8 @@ import MeshBase
 
 /// What a node calls out on the local network, sealed under a secret's discovery key.
 ///
-/// Datagram: `nonce 24 | sealed 24 + 16`, always 64 bytes; the associated data is empty. Whoever lacks the secret sees 64
-/// uniformly random bytes: no constant, no counter, no length that tells.
+/// Datagram: `nonce 24 | sealed 24 + 16`, always 64 bytes; the associated data is empty. Whoever lacks the secret sees
+/// 64 uniformly random bytes: no constant, no counter, no length that tells.
 /// Plain: `version u8 = 1 | flags u8 | port u16 | incarnation u64 | 12 zeros`.
 public struct Beacon: WireMessage {
     /// The sender asks whoever holds the secret to show itself: it is joining, or misses a member.

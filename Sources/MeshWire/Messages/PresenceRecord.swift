@@ -2,10 +2,10 @@ import MeshBase
 
 /// What a node says about itself: its name, where it can be reached, and whether it is here or has left.
 ///
-/// One per node, last writer wins: the greater (start count, revision) replaces the other, whatever the order of arrival
-/// and without any clock. The start count is kept on disk and grows with every start of the node, so a restarted node
-/// supersedes its earlier life everywhere; the revision grows with every change within one life. Only the owner's
-/// signature counts, so nobody renames, moves or dismisses another (AB-73, AB-74).
+/// One per node, last writer wins: the greater (start count, revision) replaces the other, whatever the order of
+/// arrival and without any clock. The start count is kept on disk and grows with every start of the node, so a
+/// restarted node supersedes its earlier life everywhere; the revision grows with every change within one life. Only
+/// the owner's signature counts, so nobody renames, moves or dismisses another (AB-73, AB-74).
 ///
 /// Bytes: `version u8 = 1 | peer 32 | incarnation u64 | start count u64 | revision u64 | state u8 | capabilities u32 |
 /// name text | n u8 | n × address | signature 64`. The signature covers `signedBytes(mesh:)`.

@@ -9,7 +9,8 @@ import Testing
         node.outputs.compactMap { if case .joinFailed(let failure) = $0 { failure } else { nil } }
     }
 
-    @Test func `MEM-12 without discovery the ticket's addresses alone are enough, and the rest is learnt from members`() {
+    @Test func `MEM-12 without discovery the ticket's addresses alone are enough, and the rest is learnt from members`()
+    {
         let mesh = TestMesh()
         mesh.configuration.isDiscoveryEnabled = false
         let founder = mesh.found()
@@ -87,7 +88,8 @@ import Testing
         }
         #expect(founder.machine.members.count == 2)
         #expect(founder.machine.invites.isEmpty)
-        #expect(founder.outputs.contains { if case .inviteRevoked(token, ticket.secretID) = $0 { true } else { false } })
+        #expect(
+            founder.outputs.contains { if case .inviteRevoked(token, ticket.secretID) = $0 { true } else { false } })
     }
 
     @Test func `a link made under a secret that is revoked before its hello leads to no admission`() {
@@ -114,7 +116,8 @@ import Testing
         mesh.submit(mesh.nodes[1], .createInvite(expiresAfter: .seconds(20 as Int64), token: token))
         mesh.run(.milliseconds(100))
         let ticket = try #require(
-            mesh.nodes[1].outputs.compactMap { if case .inviteReady(token, let ticket) = $0 { ticket } else { nil } }.first)
+            mesh.nodes[1].outputs.compactMap { if case .inviteReady(token, let ticket) = $0 { ticket } else { nil } }
+                .first)
         #expect(mesh.nodes.allSatisfy { $0.machine.invites.count == 2 })
 
         mesh.run(.seconds(19 as Int64))
@@ -245,7 +248,8 @@ import Testing
         let node = mesh.add()
         #expect(mesh.submit(node, .createInvite(expiresAfter: nil, token: mesh.nextToken())) == .noMesh)
         #expect(
-            mesh.submit(node, .found(label: String(repeating: "x", count: 65))) == .limitExceeded(limit: 64, actual: 65))
+            mesh.submit(node, .found(label: String(repeating: "x", count: 65))) == .limitExceeded(limit: 64, actual: 65)
+        )
         mesh.submit(node, .found(label: "x"))
         mesh.run(.milliseconds(50))
         #expect(mesh.submit(node, .found(label: "y")) == .notPermitted)

@@ -40,7 +40,9 @@ import Testing
         guard case .foreign = discovery.read(bytes, secrets: [other], at: .zero) else { return #expect(Bool(false)) }
         for length in [0, 63, 65, 200] {
             let junk = random.bytes(length)
-            guard case .foreign = discovery.read(junk, secrets: [secret], at: .zero) else { return #expect(Bool(false)) }
+            guard case .foreign = discovery.read(junk, secrets: [secret], at: .zero) else {
+                return #expect(Bool(false))
+            }
         }
         for position in bytes.indices {
             var flipped = bytes
@@ -66,7 +68,9 @@ import Testing
     @Test func `at most 17 secrets are tried on one beacon`() {
         var random = RandomStream(testSeed: 1)
         var discovery = Discovery()
-        let others = (0..<17).map { GroupSecret(secret: SecretBytes(copying: [UInt8](repeating: UInt8(100 + $0), count: 32))) }
+        let others = (0..<17).map {
+            GroupSecret(secret: SecretBytes(copying: [UInt8](repeating: UInt8(100 + $0), count: 32)))
+        }
         let bytes = Discovery.seal(beacon, under: secret, random: &random)
         guard case .foreign = discovery.read(bytes, secrets: others + [secret], at: .zero) else {
             return #expect(Bool(false))
@@ -90,7 +94,9 @@ import Testing
         #expect((20...40).contains(beacons(node).count - burst))
     }
 
-    @Test func `MEM-23 with forty percent of multicast lost a newcomer without addresses is in within five seconds`() throws {
+    @Test func `MEM-23 with forty percent of multicast lost a newcomer without addresses is in within five seconds`()
+        throws
+    {
         for seed: UInt64 in 1...20 {
             let mesh = TestMesh(seed: seed)
             mesh.hasMulticast = true
@@ -114,7 +120,9 @@ import Testing
         #expect(beacons(mesh.nodes[0]).count >= 3)
     }
 
-    @Test func `AB-64 a replayed beacon leads to one dial per address in five seconds, to its source and nowhere else`() throws {
+    @Test func `AB-64 a replayed beacon leads to one dial per address in five seconds, to its source and nowhere else`()
+        throws
+    {
         let mesh = TestMesh.settled(2)
         let member = mesh.nodes[0]
         let epoch = try #require(member.machine.epochSecrets.first)
@@ -156,7 +164,9 @@ import Testing
 
         member.outputs = []
         let own = Beacon(isQuestion: true, isMember: true, port: 1, incarnation: member.incarnation)
-        mesh.submit(member, .beaconReceived(Discovery.seal(own, under: epoch, random: &random), from: .ipv4(10, 1, 1, 1, port: 9)))
+        mesh.submit(
+            member,
+            .beaconReceived(Discovery.seal(own, under: epoch, random: &random), from: .ipv4(10, 1, 1, 1, port: 9)))
         #expect(member.outputs.isEmpty)
     }
 

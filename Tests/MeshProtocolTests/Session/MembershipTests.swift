@@ -56,7 +56,8 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `a killed member is dead for all within two seconds, and within half a second with a hint`(hints: Bool) throws {
+    func `a killed member is dead for all within two seconds, and within half a second with a hint`(hints: Bool) throws
+    {
         for seed in 1...5 {
             let mesh = TestMesh.settled(5, seed: UInt64(seed)) { $0.givesHints = hints }
             let victim = mesh.nodes[2]
@@ -160,7 +161,8 @@ import Testing
         mesh.run(.milliseconds(50))
         mesh.join(b, mesh.ticket(a))
         mesh.run(.seconds(1 as Int64))
-        mesh.join(c, Ticket(meshID: mesh.ticket(a).meshID, joinSecret: mesh.ticket(a).joinSecret, addresses: [b.address]))
+        mesh.join(
+            c, Ticket(meshID: mesh.ticket(a).meshID, joinSecret: mesh.ticket(a).joinSecret, addresses: [b.address]))
         mesh.run(.seconds(3 as Int64))
         #expect(mesh.isWhole)
         #expect(a.links[c.index] == nil)
@@ -171,14 +173,16 @@ import Testing
         for node in mesh.nodes { #expect(node.count(.memberSuspect) == 0) }
 
         mesh.kill(c)
-        let time = try #require(mesh.run(limit: .seconds(6 as Int64)) { a.state(of: c) == .dead && b.state(of: c) == .dead })
+        let time = try #require(
+            mesh.run(limit: .seconds(6 as Int64)) { a.state(of: c) == .dead && b.state(of: c) == .dead })
         #expect(time < .seconds(3 as Int64))
         mesh.run(.seconds(20 as Int64))
         #expect(a.state(of: c) == .dead)
         #expect(a.count(.memberReturned) == 0)
     }
 
-    @Test func `in a line of four the ends are alive through two neighbours, and no report goes round for ever`() throws {
+    @Test func `in a line of four the ends are alive through two neighbours, and no report goes round for ever`() throws
+    {
         let mesh = TestMesh()
         mesh.reaches = { one, other in abs(one - other) <= 1 }
         mesh.found()
@@ -208,7 +212,8 @@ import Testing
         mesh.run(.milliseconds(50))
         mesh.join(b, mesh.ticket(a))
         mesh.run(.seconds(1 as Int64))
-        mesh.join(c, Ticket(meshID: mesh.ticket(a).meshID, joinSecret: mesh.ticket(a).joinSecret, addresses: [b.address]))
+        mesh.join(
+            c, Ticket(meshID: mesh.ticket(a).meshID, joinSecret: mesh.ticket(a).joinSecret, addresses: [b.address]))
         mesh.run(.seconds(3 as Int64))
 
         mesh.submit(c, .leave)

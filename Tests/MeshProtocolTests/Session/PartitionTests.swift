@@ -68,7 +68,8 @@ import Testing
         #expect(mesh.run(limit: .seconds(5 as Int64)) { mesh.isWhole && mesh.isFullyLinked } != nil)
     }
 
-    @Test func `MEM-06 a member with a new address is back within five seconds, and is told and dialled there`() throws {
+    @Test func `MEM-06 a member with a new address is back within five seconds, and is told and dialled there`() throws
+    {
         let mesh = TestMesh.settled(3)
         let mover = mesh.nodes[2]
         mesh.reaches = { $0 != 2 && $1 != 2 }
@@ -167,7 +168,9 @@ import Testing
         }
 
         #expect(founder.machine.members.count == 3)
-        let failures = mesh.nodes[3].outputs.compactMap { if case .joinFailed(let failure) = $0 { failure } else { nil } }
+        let failures = mesh.nodes[3].outputs.compactMap {
+            if case .joinFailed(let failure) = $0 { failure } else { nil }
+        }
         #expect(failures == [.refused(.meshFull)])
         #expect(founder.count(.memberRefused) == 1)
     }

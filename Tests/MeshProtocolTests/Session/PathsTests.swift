@@ -11,7 +11,9 @@ import Testing
     private let linkLocal = SocketAddress("[fe80::1]:47800")!
     private let global = SocketAddress("[2001:db8::1]:47800")!
 
-    private func entry(_ addresses: [SocketAddress], contacts: [SocketAddress] = [], thisHost: Bool = false) -> MemberList.Entry {
+    private func entry(_ addresses: [SocketAddress], contacts: [SocketAddress] = [], thisHost: Bool = false)
+        -> MemberList.Entry
+    {
         var entry = MemberList.Entry(peer: PeerID(.zero), admission: nil, admittedName: "")
         entry.presence = PresenceRecord(
             peer: PeerID(.zero), incarnation: Incarnation(1), startCount: 1, revision: 1, state: .alive, name: "x",
@@ -23,7 +25,8 @@ import Testing
 
     @Test func `MEM-07 MEM-09 0.0.0.0, multicast and loopback are never told to others`() {
         let local: [SocketAddress] = [
-            .ipv4(0, 0, 0, 0, port: 47_800), SocketAddress("[::]:47800")!, loopback, .ipv4(224, 0, 0, 1, port: 47_800), own,
+            .ipv4(0, 0, 0, 0, port: 47_800), SocketAddress("[::]:47800")!, loopback, .ipv4(224, 0, 0, 1, port: 47_800),
+            own,
         ]
         #expect(Paths.advertised(local) == [own])
         #expect(Paths.advertised([.ipv4(0, 0, 0, 0, port: 47_800)]).isEmpty)
@@ -40,7 +43,10 @@ import Testing
     }
 
     @Test func `MEM-09 a link-local address is tried on every interface of this machine that has one`() {
-        let local = [SocketAddress("[fe80::9]:1%0")?.with(scope: 0), SocketAddress("[fe80::9]:47800")!.with(scope: 2), SocketAddress("[fe80::a]:47800")!.with(scope: 5)].compactMap { $0 }
+        let local = [
+            SocketAddress("[fe80::9]:1%0")?.with(scope: 0), SocketAddress("[fe80::9]:47800")!.with(scope: 2),
+            SocketAddress("[fe80::a]:47800")!.with(scope: 5),
+        ].compactMap { $0 }
         let candidates = Paths.candidates(for: entry([linkLocal]), local: local)
         #expect(candidates.map(\.scope) == [2, 5])
         #expect(Paths.candidates(for: entry([linkLocal]), local: [own]).isEmpty)
@@ -75,7 +81,9 @@ import Testing
         #expect(candidates.count == 6)
     }
 
-    @Test func `MEM-07 MEM-11 twelve nodes with six addresses, five of them dead, are a full mesh within five seconds`() throws {
+    @Test func `MEM-07 MEM-11 twelve nodes with six addresses, five of them dead, are a full mesh within five seconds`()
+        throws
+    {
         let mesh = TestMesh()
         mesh.configuration.isDiscoveryEnabled = false
         let founder = mesh.found()
@@ -119,7 +127,9 @@ import Testing
         #expect(time(300, 50, 1) == .milliseconds(1_400))
         #expect(time(10, 5, 3) == .milliseconds(2_250))
         // Everything that must happen before a death fits into two seconds.
-        #expect(time(10, 5, 1) + configuration.keepAliveInterval + configuration.confirmationTime * 2 <= .seconds(2 as Int64))
+        #expect(
+            time(10, 5, 1) + configuration.keepAliveInterval + configuration.confirmationTime * 2
+                <= .seconds(2 as Int64))
     }
 
     @Test func `own lateness stretches time-outs up to eightfold and wears off`() {
@@ -132,7 +142,8 @@ import Testing
         health.noteDeadline(lateness: .seconds(60 as Int64), interval: interval, at: .zero)
         #expect(health.multiplier == 8)
         for second in 1...20 {
-            health.noteDeadline(lateness: .zero, interval: interval, at: HostTime(nanoseconds: Int64(second) * 1_000_000_000))
+            health.noteDeadline(
+                lateness: .zero, interval: interval, at: HostTime(nanoseconds: Int64(second) * 1_000_000_000))
         }
         #expect(health.multiplier == 1)
     }

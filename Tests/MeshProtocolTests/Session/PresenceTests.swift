@@ -32,7 +32,8 @@ import Testing
 
     @Test func `the newest record wins in whatever order the records come`() {
         let records = [
-            record(), record(revision: 2, name: "b"), record(start: 2, name: "c"), record(start: 2, revision: 3, name: "d"),
+            record(), record(revision: 2, name: "b"), record(start: 2, name: "c"),
+            record(start: 2, revision: 3, name: "d"),
         ]
         for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]] {
             var list = list()
@@ -148,7 +149,11 @@ import Testing
         // A real farewell, then a new life, then the farewell again.
         mesh.submit(victim, .leave)
         let real = victim.outputs.compactMap { output -> PresenceRecord? in
-            if case .send(.presences(let records), _, _, _) = output, records.first?.state == .left { records.first } else { nil }
+            if case .send(.presences(let records), _, _, _) = output, records.first?.state == .left {
+                records.first
+            } else {
+                nil
+            }
         }
         mesh.run(.seconds(1 as Int64))
         #expect(honest.state(of: victim) == .left)

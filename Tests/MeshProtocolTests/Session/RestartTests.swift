@@ -5,7 +5,10 @@ import MeshWire
 import Testing
 
 @Suite struct RestartTests {
-    @Test func `MEM-03 a hundred fast restarts, with stale words about it on the way, end with the newest life everywhere`() throws {
+    @Test
+    func `MEM-03 a hundred fast restarts, with stale words about it on the way, end with the newest life everywhere`()
+        throws
+    {
         let mesh = TestMesh.settled(4)
         let restless = mesh.nodes[3]
         // What others say about it may be five seconds old when it arrives.
@@ -22,7 +25,9 @@ import Testing
         let time = try #require(
             mesh.run(limit: .seconds(5 as Int64)) {
                 mesh.nodes.dropLast().allSatisfy { node in
-                    node.machine.members.contains { $0.peer == restless.peer && $0.incarnation == restless.incarnation && $0.state == .alive }
+                    node.machine.members.contains {
+                        $0.peer == restless.peer && $0.incarnation == restless.incarnation && $0.state == .alive
+                    }
                 }
             })
         #expect(time <= .seconds(3 as Int64))
@@ -36,7 +41,8 @@ import Testing
         #expect(restless.state(of: restless) == .alive)
     }
 
-    @Test func `MEM-04 a node that comes back on another port without a farewell replaces its old link at once`() throws {
+    @Test func `MEM-04 a node that comes back on another port without a farewell replaces its old link at once`() throws
+    {
         let mesh = TestMesh.settled(3)
         let node = mesh.nodes[2]
 
@@ -45,7 +51,9 @@ import Testing
         let time = try #require(
             mesh.run(limit: .seconds(5 as Int64)) {
                 mesh.nodes.dropLast().allSatisfy { other in
-                    other.machine.members.contains { $0.peer == node.peer && $0.incarnation == node.incarnation && $0.isLinked }
+                    other.machine.members.contains {
+                        $0.peer == node.peer && $0.incarnation == node.incarnation && $0.isLinked
+                    }
                 }
             })
 
@@ -54,7 +62,10 @@ import Testing
         #expect(mesh.nodes[0].count(.memberDead) == 0)
     }
 
-    @Test func `MEM-01 MEM-18 leaving and returning thirty times, half without goodbye, neither adds members nor changes names`() {
+    @Test
+    func
+        `MEM-01 MEM-18 leaving and returning thirty times, half without goodbye, neither adds members nor changes names`()
+    {
         let mesh = TestMesh()
         let founder = mesh.found(name: "twin")
         mesh.run(.milliseconds(50))
@@ -138,7 +149,8 @@ import Testing
                 node.events.contains { item in item.event.detail.contains { $0.value == .text("yielded") } }
             }
             #expect(yielded.count == 1, "seed \(seed)")
-            #expect(mesh.nodes[0].count(.identityConflict) + mesh.nodes[1].count(.identityConflict) >= 1, "seed \(seed)")
+            #expect(
+                mesh.nodes[0].count(.identityConflict) + mesh.nodes[1].count(.identityConflict) >= 1, "seed \(seed)")
             let winner = yielded.first === original ? clone : original
             #expect(
                 mesh.nodes[0].machine.members.first { $0.peer == winner.peer }?.incarnation == winner.incarnation)

@@ -35,7 +35,10 @@ final class TestMesh {
         var genesis: [UInt8] = []
         var generation = 0
 
-        init(index: Int, signing: SigningKeyPair, machine: SessionStateMachine, address: SocketAddress, incarnation: Incarnation) {
+        init(
+            index: Int, signing: SigningKeyPair, machine: SessionStateMachine, address: SocketAddress,
+            incarnation: Incarnation
+        ) {
             self.index = index
             self.signing = signing
             self.machine = machine
@@ -400,7 +403,9 @@ final class TestMesh {
 
     /// Everything `source` has goes to `target`, in order.
     private func synchronize(_ source: Node, _ target: Node) {
-        guard source.hasEpoch, target.hasEpoch, !target.isDeafToRecords, target.links[source.index] == source.incarnation else { return }
+        guard source.hasEpoch, target.hasEpoch, !target.isDeafToRecords,
+            target.links[source.index] == source.incarnation
+        else { return }
         let missing = source.records.filter { !target.recordIDs.contains($0.id) }
         guard !missing.isEmpty else { return }
         let life = target.incarnation
