@@ -106,6 +106,19 @@ import Testing
         #expect(mesh.nodes[0].machine.members.count == 3)
     }
 
+    @Test func `MEM-05 a sleeper that finds nothing in its mailbox suspects nobody`() {
+        let mesh = TestMesh.settled(3)
+        let sleeper = mesh.nodes[1]
+        mesh.freeze(sleeper)
+        mesh.run(.seconds(20 as Int64))
+        mesh.thaw(sleeper, losingBacklog: true)
+        mesh.run(.seconds(3 as Int64))
+
+        #expect(mesh.isWhole)
+        #expect(sleeper.count(.memberSuspect) == 0)
+        #expect(sleeper.machine.statistics.lateDeadlines > 0)
+    }
+
     @Test func `MEM-05 after two minutes of sleep a member is back within five seconds`() throws {
         let mesh = TestMesh.settled(3)
         let frozen = mesh.nodes[1]

@@ -146,9 +146,10 @@ final class TestMesh {
 
     func freeze(_ node: Node) { node.isFrozen = true }
 
-    func thaw(_ node: Node) {
+    /// `losingBacklog`: nothing was kept for it meanwhile, as after a suspend.
+    func thaw(_ node: Node, losingBacklog: Bool = false) {
         node.isFrozen = false
-        let backlog = node.backlog
+        let backlog = losingBacklog ? [] : node.backlog
         node.backlog = []
         for action in backlog { perform(node, action) }
     }
