@@ -79,7 +79,7 @@ extension RecordLog {
         case .admit:
             guard let admission = try? AdmitBody(decoding: body) else { return nil }
             return [admission.subject]
-        case .invite, .revoke, .attachmentAdded, .attachmentRemoved:
+        default:
             return []
         }
     }

@@ -87,7 +87,7 @@ extension SessionStateMachine {
         case .admit: admitAccepted(record, at: now, into: &outbox)
         case .invite: inviteAccepted(record, at: now, into: &outbox)
         case .revoke: revokeAccepted(record, at: now, into: &outbox)
-        case .attachmentAdded, .attachmentRemoved: break
+        default: break
         }
     }
 

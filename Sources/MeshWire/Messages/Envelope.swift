@@ -95,8 +95,7 @@ public struct Envelope: WireMessage {
     public init(decoding bytes: Span<UInt8>) throws(WireError) {
         var position = 0
         guard try bytes.readUInt8(&position) == Self.version else { throw .unsupportedVersion }
-        guard let kind = RecordKind(rawValue: try bytes.readUInt8(&position)) else { throw .unknownType }
-        self.kind = kind
+        kind = RecordKind(rawValue: try bytes.readUInt8(&position))
         guard try bytes.readUInt16(&position) == 0 else { throw .invalidValue }
         mesh = MeshID(try bytes.readBytes32(&position))
         author = PeerID(try bytes.readBytes32(&position))

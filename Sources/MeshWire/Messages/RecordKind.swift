@@ -1,19 +1,27 @@
 import MeshBase
 
 /// What a signed record says. Part of the signed bytes.
-public enum RecordKind: UInt8, Sendable, Hashable, CaseIterable {
+///
+/// An open set: a record of a kind that this build does not know is checked, kept and passed on like any other, and
+/// means nothing here. So a mesh of two versions keeps one set of records, and an old node that is updated finds in its
+/// store what it could not read before.
+public struct RecordKind: RawRepresentable, Sendable, Hashable {
+    public let rawValue: UInt8
+
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+
     /// Founds a mesh; its id is the mesh's name.
-    case genesis = 1
+    public static let genesis = RecordKind(rawValue: 1)
     /// A member lets a newcomer in.
-    case admit = 2
+    public static let admit = RecordKind(rawValue: 2)
     /// A ticket's join secret, told to every member so that any of them can admit with it.
-    case invite = 3
+    public static let invite = RecordKind(rawValue: 3)
     /// A ticket is worth nothing from now on.
-    case revoke = 4
+    public static let revoke = RecordKind(rawValue: 4)
     /// An attachment exists.
-    case attachmentAdded = 16
+    public static let attachmentAdded = RecordKind(rawValue: 16)
     /// An attachment is gone, for everyone.
-    case attachmentRemoved = 17
+    public static let attachmentRemoved = RecordKind(rawValue: 17)
 }
 
 /// Body of GENESIS: `version u8 = 1 | nonce 32 | journal key 32 | label text`.
