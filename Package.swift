@@ -24,6 +24,7 @@ let package = Package(
     name: "starling",
     products: [
         .executable(name: "starling", targets: ["starling"]),
+        .executable(name: "starling-benchmark", targets: ["starling-benchmark"]),
         .library(name: "MeshTestKit", targets: ["MeshTestKit"]),
     ],
     targets: [
@@ -46,6 +47,10 @@ let package = Package(
         pure("MeshTestKit", ["MeshBase", "MeshWire", "MeshCrypto", "MeshProtocol", "MeshSystem", "MeshNode"]),
         .executableTarget(
             name: "starling", dependencies: ["MeshConsole", "MeshNode", "MeshSystem", "MeshBase", "CQRencode"],
+            swiftSettings: strict),
+        .executableTarget(
+            name: "starling-benchmark",
+            dependencies: ["MeshNode", "MeshProtocol", "MeshSystem", "MeshCrypto", "MeshWire", "MeshBase"],
             swiftSettings: strict),
 
         // One test target per target, the same folders inside.

@@ -1,0 +1,77 @@
+import Glibc
+import MeshBase
+
+/// `starling-benchmark list` and `starling-benchmark run CASE… [--json] [--runs N]`.
+///
+/// Every case starts real nodes or links over real sockets of this machine. Figures are of this machine, this minute:
+/// compare them only with others of the same run.
+enum Benchmarks {
+    static let cases: [any BenchmarkCase] = [
+        LinkThroughput(datagramByteCount: nil), LinkThroughput(datagramByteCount: 1232), MessageLatency(),
+        MessageThroughput(), AttachmentTransfer(), JoinTime(), FailureNotice(), IdleCost(),
+    ]
+
+    static func main() async {
+        var arguments = Array(CommandLine.arguments.dropFirst())
+        let isJSON = take("--json", from: &arguments)
+        let runs = takeValue("--runs", from: &arguments).map { Int($0) ?? 0 }
+        switch arguments.first {
+        case "list" where arguments.count == 1:
+            for item in cases { write("\(item.name)  \(item.summary)") }
+        case "run" where arguments.count > 1 && runs.map({ (1...1000).contains($0) }) ?? true:
+            await run(Array(arguments.dropFirst()), runs: runs, isJSON: isJSON)
+        default: usage()
+        }
+    }
+
+    private static func run(_ names: [String], runs: Int?, isJSON: Bool) async {
+        let chosen = names.contains("all") ? cases : cases.filter { names.contains($0.name) }
+        guard names.contains("all") || Set(names).isSubset(of: Set(cases.map(\.name))) else { usage() }
+        for item in chosen {
+            do {
+                for result in try await item.run(runs: runs ?? item.standardRuns) {
+                    write(isJSON ? result.json.text : result.text)
+                }
+            } catch {
+                write("\(item.name): \(error)", to: 2)
+                exit(1)
+            }
+        }
+    }
+
+    private static func take(_ flag: String, from arguments: inout [String]) -> Bool {
+        guard let index = arguments.firstIndex(of: flag) else { return false }
+        arguments.remove(at: index)
+        return true
+    }
+
+    private static func takeValue(_ flag: String, from arguments: inout [String]) -> String? {
+        guard let index = arguments.firstIndex(of: flag), index + 1 < arguments.count else { return nil }
+        defer { arguments.removeSubrange(index...(index + 1)) }
+        return arguments[index + 1]
+    }
+
+    private static func usage() -> Never {
+        write("usage: starling-benchmark list | run CASE…|all [--json] [--runs N]", to: 2)
+        exit(2)
+    }
+
+    static func write(_ line: String, to descriptor: Int32 = 1) {
+        let bytes = Array((line + "\n").utf8)
+        _ = unsafe Glibc.write(descriptor, bytes, bytes.count)
+    }
+}
+
+/// One thing that is measured.
+protocol BenchmarkCase: Sendable {
+    var name: String { get }
+    var summary: String { get }
+    var standardRuns: Int { get }
+    func run(runs: Int) async throws -> [BenchmarkResult]
+}
+
+/// Why a case could not be measured.
+struct BenchmarkFailure: Error, CustomStringConvertible {
+    var description: String
+    init(_ description: String) { self.description = description }
+}
