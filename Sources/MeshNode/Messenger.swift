@@ -84,6 +84,16 @@ public actor Messenger {
         }
     }
 
+    /// What the links measured, for the session's time-outs.
+    func roundTrips() -> [SessionCommand] {
+        machine.links.linkedPeers.compactMap { peer in
+            guard let link = machine.links.statistics(of: peer), let smoothed = link.smoothedRoundTrip else {
+                return nil
+            }
+            return .roundTrip(peer, smoothed: smoothed, variance: link.roundTripVariance)
+        }
+    }
+
     /// The GENESIS record of the mesh that was just founded.
     func foundedMesh() -> [UInt8]? { machine.gossip.genesis }
 

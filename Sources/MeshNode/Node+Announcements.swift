@@ -26,7 +26,8 @@ extension Node {
 
     /// 0 after an orderly end; the reason when the node never got into its mesh.
     var result: Result<Int32, NodeError> {
-        joinFailure.map { .failure(Self.explained($0)) } ?? .success(0)
+        if let endReason { return .failure(endReason) }
+        return joinFailure.map { .failure(Self.explained($0)) } ?? .success(0)
     }
 
     /// Tells readiness once the mesh is entered, and gives up a start whose join failed.
@@ -74,12 +75,17 @@ extension Node {
     private static func explained(_ failure: JoinFailure) -> NodeError {
         switch failure {
         case .noAnswer(let tried):
-            let list = tried.map { "\($0.address): \(text($0.outcome))" }.joined(separator: "; ")
+            let rows = tried.map { attempt -> JSONValue in
+                [
+                    "address": .string(attempt.address.description), "what": "handshake",
+                    "result": .string(text(attempt.outcome)),
+                ]
+            }
             return NodeError(
                 "unreachable",
-                "no answer from the mesh. Tried " + (list.isEmpty ? "beacons on the local network only" : list),
-                hint: "is the other node up? The invite may have expired or been revoked; try --at HOST:PORT "
-                    + "(starling status shows the port)", exit: 4)
+                tried.isEmpty ? "nobody answered; the invite has no address to dial" : "nobody answered the invite",
+                hint: "is the other node up? The invite may be expired or revoked; or name an address: --at HOST:PORT",
+                exit: 4, facts: [.init("tried", .array(rows))])
         case .refused(let refusal):
             return NodeError(
                 "notMember", "the mesh refused this node (\(refusal))", hint: "ask for a new invite: starling invite",

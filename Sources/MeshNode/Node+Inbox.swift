@@ -29,7 +29,7 @@ extension Node {
         case .imported(let job, .failure(let error)): waiting.fail(job.token, NodeError(error))
         case .exported(let job, .success(let result)): waiting.settle(job.token, .exported(result))
         case .exported(let job, .failure(let error)): waiting.fail(job.token, NodeError(error))
-        case .stop: leave(at: now)
+        case .stop: leave(stops: true, at: now)
         }
     }
 
@@ -50,18 +50,33 @@ extension Node {
             ProtocolEvent(.storageFailed, detail: [.init("error", .text(NodeError(error).message))]), at: now)
     }
 
-    /// Says farewell to the mesh and stops when everybody heard it, or when the time for that is over.
-    func leave(at now: HostTime) {
-        guard lifecycle == .running || lifecycle == .starting else { return }
-        guard isInMesh else {
-            lifecycle = .stopped
-            return
+    /// Says farewell to the mesh. When everybody heard it, or the time for that is over, the node stops or stays up
+    /// without a mesh.
+    func leave(stops: Bool, at now: HostTime) {
+        switch lifecycle {
+        case .stopped: return
+        case .leaving(let deadline, let alreadyStops):
+            lifecycle = .leaving(deadline: deadline, stops: stops || alreadyStops)
+        case .away: if stops { lifecycle = .stopped }
+        case .starting, .running:
+            guard isInMesh else {
+                lifecycle = stops ? .stopped : .away
+                return
+            }
+            lifecycle = .leaving(deadline: now + configuration.leaveTimeout, stops: stops)
+            work.session.append(.command(.leave))
         }
-        lifecycle = .leaving(deadline: now + configuration.leaveTimeout)
-        work.session.append(.command(.leave))
     }
 
-    func finishLeaving(at now: HostTime) {
-        if case .leaving(let deadline) = lifecycle, deadline <= now { lifecycle = .stopped }
+    /// The farewell is said.
+    func finishLeaving() {
+        guard case .leaving(_, let stops) = lifecycle else { return }
+        lifecycle = stops ? .stopped : .away
+        isInMesh = false
+        for member in members where member.isLinked { work.messenger.append(.closeLink(member.peer)) }
+    }
+
+    func expireLeaving(at now: HostTime) {
+        if case .leaving(let deadline, _) = lifecycle, deadline <= now { finishLeaving() }
     }
 }

@@ -43,6 +43,7 @@ extension Node {
             work.session.append(.command(.recordAccepted(record)))
         case .admit, .invite, .revoke: work.session.append(.command(.recordAccepted(record)))
         case .attachmentAdded, .attachmentRemoved: work.journal.append(.command(.recordAccepted(record)))
+        default: break  // Of a later version: kept and passed on, and means nothing here.
         }
     }
 
@@ -67,7 +68,7 @@ extension Node {
         case .joinFailed(let failure): joinFailure = failure
         case .inviteReady(let token, let ticket): waiting.settle(token, .invite(ticket))
         case .inviteRevoked(let token, let id): waiting.settle(token, .revoked(id))
-        case .left: lifecycle = .stopped
+        case .left: finishLeaving()
         case .event(let event): note(event, at: now)
         }
     }

@@ -17,7 +17,7 @@ extension Node {
             await offerQueueSpace(at: now)
             await transmit(at: now)
             await announceIfReady(at: now)
-            finishLeaving(at: now)
+            expireLeaving(at: now)
             if lifecycle == .stopped { return }
             await environment.executor.waitForWork(until: isMoreWaiting ? now : await nextDeadline())
         }
@@ -29,6 +29,10 @@ extension Node {
         for output in batch.outputs { route(output, at: now) }
         let heard = await messenger.takeHeard()
         if !heard.isEmpty { work.session.append(.command(.heard(heard))) }
+        if now >= roundTripsDue {
+            roundTripsDue = now + .milliseconds(500)
+            for command in await messenger.roundTrips() { work.session.append(.command(command)) }
+        }
         _ = environment.transport.receiveBeacons(limit: 16) { bytes, source in
             work.session.append(.command(.beaconReceived(bytes, from: source)))
         }
@@ -81,7 +85,7 @@ extension Node {
         ].compactMap(\.self)
         if let due = waiting.nextDeadline { deadlines.append(due) }
         if let due = readyPatience, announcements.withLock({ $0.ready != nil }) { deadlines.append(due) }
-        if case .leaving(let deadline) = lifecycle { deadlines.append(deadline) }
+        if case .leaving(let deadline, _) = lifecycle { deadlines.append(deadline) }
         return work.isPending ? .distantPast : deadlines.min() ?? .distantFuture
     }
 

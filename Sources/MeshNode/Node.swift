@@ -44,6 +44,10 @@ public actor Node {
     var joinFailure: JoinFailure?
     /// Founded, returned, or joined.
     var isInMesh = false
+    /// When the session is next told what the links measured; told with whatever turn comes then.
+    var roundTripsDue = HostTime.distantPast
+    /// Why the node ended by itself; `nil` while it runs and after an orderly end.
+    var endReason: NodeError?
     /// Until when readiness waits for the names of those who are here.
     var readyPatience: HostTime?
     /// The set or progress of attachments changed since followers were last told.
@@ -52,7 +56,10 @@ public actor Node {
     public enum Lifecycle: Hashable, Sendable {
         case starting
         case running
-        case leaving(deadline: HostTime)
+        /// Says farewell; then the process stops, or stays up without a mesh.
+        case leaving(deadline: HostTime, stops: Bool)
+        /// Has left its mesh; only the control channel still answers, until `down`.
+        case away
         case stopped
     }
 
@@ -150,12 +157,21 @@ public actor Node {
         environment.transport.close()
     }
 
+    /// Another process runs with this node's key and has the stronger claim: going on would make both unusable.
+    private func yieldIdentity() {
+        endReason = NodeError(
+            "identityConflict", "another process runs with a copy of this node's state directory; this one has stopped",
+            hint: "start a node of its own under another name: starling join INVITE --name OTHER", exit: 7)
+        lifecycle = .stopped
+    }
+
     func name(of peer: PeerID) -> String {
         let known = members.first { $0.peer == peer }?.name ?? ""
         return known.isEmpty ? peer.shortDescription : known
     }
 
     func note(_ event: ProtocolEvent, at now: HostTime) {
+        if event.kind == .identityConflict, event.subject == identity.peerID { yieldIdentity() }
         let name = event.subject.map(name(of:)) ?? configuration.name
         let noted = NodeEvent(wallSeconds: wallClock(), hostTime: now, event: event, subjectName: name)
         events.append(noted)

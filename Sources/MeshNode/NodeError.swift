@@ -10,19 +10,23 @@ public struct NodeError: Error, Hashable, Sendable {
     public var hint: String
     /// Exit code of the command, as Docs/Command.md lists them.
     public var exit: Int32
+    /// Further members of the error object, by code.
+    public var facts: [JSONValue.Member]
 
-    public init(_ code: String, _ message: String, hint: String, exit: Int32) {
+    public init(_ code: String, _ message: String, hint: String, exit: Int32, facts: [JSONValue.Member] = []) {
         self.code = code
         self.message = message
         self.hint = hint
         self.exit = exit
+        self.facts = facts
     }
 
     public var json: JSONValue {
-        [
-            "schema": "starling/error/1", "code": .string(code), "message": .string(message), "hint": .string(hint),
-            "exit": .integer(Int64(exit)),
+        let members: [JSONValue.Member] = [
+            .init("schema", "starling/error/1"), .init("code", .string(code)), .init("message", .string(message)),
+            .init("hint", .string(hint)), .init("exit", .integer(Int64(exit))),
         ]
+        return .object(members + facts)
     }
 
     static func usage(_ message: String, hint: String) -> NodeError {

@@ -43,7 +43,8 @@ final class StorageDesk: Sendable {
         }
     }
 
-    /// Signed records, durable before anybody is told they exist.
+    /// Signed records; whoever asked for one is answered when it is durable. Others may hear of it earlier: a crash
+    /// before loses nothing that this node vouched for, since a new start has a new incarnation.
     func post(records: [StoredRecord]) {
         queue.run { [storage, inbox] in
             let ids = records.map(\.id)

@@ -47,18 +47,18 @@ import Testing
 
     /// What must not stand in a pure target, and what to write instead.
     static let banned: [(word: String, instead: String)] = [
-        ("await ", "machines are synchronous; the shell awaits"),
-        ("Task {", "machines start nothing; return an output"),
-        ("Task.", "machines start nothing; return an output"),
-        ("actor ", "actors live in MeshNode"),
+        (" await ", "machines are synchronous; the shell awaits"),
+        (" Task {", "machines start nothing; return an output"),
+        (" Task.", "machines start nothing; return an output"),
+        (" actor ", "actors live in MeshNode"),
         (".now", "take `now: HostTime` as a parameter"),
         (".random(", "draw from the machine's RandomStream"),
         (".shuffled()", "draw from the machine's RandomStream"),
         (".randomElement()", "draw from the machine's RandomStream"),
-        ("Date(", "take `now: HostTime` as a parameter"),
-        ("UUID(", "draw from the machine's RandomStream"),
-        ("print(", "emit a ProtocolEvent"),
-        ("fatalError(", "throw a typed error, or state the broken invariant with precondition"),
+        (" Date(", "take `now: HostTime` as a parameter"),
+        (" UUID(", "draw from the machine's RandomStream"),
+        (" print(", "emit a ProtocolEvent"),
+        (" fatalError(", "throw a typed error, or state the broken invariant with precondition"),
     ]
 
     @Test(arguments: ["MeshBase", "MeshWire", "MeshCrypto", "MeshProtocol"])
@@ -66,7 +66,7 @@ import Testing
         var violations: [String] = []
         for file in Repository.files(under: "Sources/\(target)", withExtension: "swift") {
             for line in SourceLine.lines(of: try Repository.text(file)) {
-                for rule in Self.banned where line.code.contains(rule.word) {
+                for rule in Self.banned where " \(line.code)".contains(rule.word) {
                     violations.append(
                         "\(Repository.relativePath(file)):\(line.number) has \"\(rule.word)\": \(rule.instead)")
                 }

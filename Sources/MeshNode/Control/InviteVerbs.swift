@@ -10,16 +10,15 @@ enum InviteVerb: ControlVerb {
         if let expiry, !(expiry > 0 && expiry <= 365 * 86_400) {
             throw .usage("an invite expires after 1 second to 365 days", hint: "starling invite --expires 10m")
         }
+        if expiry == nil, let ticket = await standing(on: node) {
+            return call.reply.answer(object(ticket, expiresInSeconds: nil))
+        }
         let token = node.waiting.makeToken()
         let late = NodeError.timedOut("the invite could not be made in time", hint: "starling status")
         node.waiting.wait(for: token, until: now + node.timeout(call), timeout: late) { result, _, _ in
             switch result {
             case .success(.invite(let ticket)):
-                call.reply.answer([
-                    "schema": "starling/invite/1", "invite": .string(ticket.text),
-                    "id": .string(ticket.secretID.description),
-                    "expiresInSeconds": expiry.map { .integer(Int64($0)) } ?? .null,
-                ])
+                call.reply.answer(object(ticket, expiresInSeconds: expiry))
             case .failure(let error): call.reply.fail(error)
             case .success: call.reply.fail(NodeError("failed", "no invite was made", hint: "starling events", exit: 1))
             }
@@ -28,9 +27,28 @@ enum InviteVerb: ControlVerb {
             try await node.submitToSession(
                 .createInvite(expiresAfter: expiry.map { TimeSpan.seconds($0) }, token: token), at: now)
         } catch {
-            node.waiting.fail(token, error)
+            node.waiting.fail(token, error.code == "limitExceeded" ? tooMany : error)
         }
     }
+
+    /// This node's invite that never expires, if it has one: asking again gives the same, so that a mesh is not littered
+    /// with secrets. Of other members' invites only they know whether they expire.
+    private static func standing(on node: isolated Node) async -> Ticket? {
+        await node.session.current.invites.first {
+            $0.author == node.identity.peerID && $0.expiresAt == nil && $0.ticket != nil
+        }?.ticket
+    }
+
+    private static func object(_ ticket: Ticket, expiresInSeconds: Double?) -> JSONValue {
+        [
+            "schema": "starling/invite/1", "invite": .string(ticket.text), "id": .string(ticket.secretID.description),
+            "expiresInSeconds": expiresInSeconds.map { .integer(Int64($0)) } ?? .null,
+        ]
+    }
+
+    private static let tooMany = NodeError(
+        "limitExceeded", "16 invites are in force, and that is the limit",
+        hint: "revoke one: starling invite ls · starling invite revoke ID", exit: 1)
 }
 
 enum InviteListVerb: ControlVerb {

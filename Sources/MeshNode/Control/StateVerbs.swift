@@ -92,7 +92,7 @@ enum LeaveVerb: ControlVerb {
     static let name = "leave"
     static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
         call.reply.answer(["schema": "starling/leave/1", "name": .string(node.configuration.name)])
-        node.leave(at: now)
+        node.leave(stops: false, at: now)
     }
 }
 
@@ -100,6 +100,6 @@ enum DownVerb: ControlVerb {
     static let name = "down"
     static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
         call.reply.answer(["schema": "starling/down/1", "name": .string(node.configuration.name)])
-        node.leave(at: now)
+        node.leave(stops: true, at: now)
     }
 }
