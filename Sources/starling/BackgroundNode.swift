@@ -163,6 +163,9 @@ struct BackgroundNode {
     static func serve(_ options: NodeOptions) -> ExitCode {
         let readiness = readinessDescriptor
         _ = fcntl(readiness, F_SETFD, FD_CLOEXEC)
+        // What the shell left open would keep its pipes from ending while the node lives.
+        for descriptor in ProcessEnvironment.names(in: "/proc/self/fd").compactMap({ Int32($0) })
+        where descriptor > readiness { close(descriptor) }
         // Nothing is read from standard input any more (CLI-03), and no directory is kept from being unmounted.
         let null = unsafe open("/dev/null", O_RDONLY | O_CLOEXEC)
         if null >= 0 { dup2(null, 0) }

@@ -228,3 +228,44 @@ private func paths(_ environment: [String: String], home: String? = nil, isUsabl
         #expect(QRText.lines(modules: modules, style: .plain)[1] == "██ ▀▄██")
     }
 }
+
+@Suite struct HistoryFileTests {
+    @Test func `AB-85 history is for this user alone and comes back as it was`() throws {
+        var template = Array("/tmp/starling-history-XXXXXX".utf8CString)
+        let made = unsafe mkdtemp(&template)
+        #expect(unsafe made != nil)
+        let root = String(decoding: template.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+        defer {
+            unsafe unlink(root + "/state/history")
+            unsafe rmdir(root + "/state")
+            unsafe rmdir(root)
+        }
+        let file = HistoryFile(paths: NodePaths(stateRoot: root + "/state", runtimeRoot: nil, configFile: nil))
+
+        file.save(History(lines: ["peers", "why 名前"]))
+
+        var information = stat()
+        #expect(unsafe stat(root + "/state/history", &information) == 0)
+        #expect(information.st_mode & 0o777 == 0o600)
+        #expect(file.load().lines == ["peers", "why 名前"])
+    }
+
+    @Test func `a missing or damaged history is an empty one`() {
+        #expect(HistoryFile(paths: NodePaths(stateRoot: "/nonexistent", runtimeRoot: nil, configFile: nil)).load() == History())
+        #expect(HistoryFile(paths: NodePaths(stateRoot: nil, runtimeRoot: nil, configFile: nil)).path == nil)
+    }
+}
+
+@Suite struct NodeFinderTests {
+    @Test func `nobody running is exit code 3 with the next thing to type`() {
+        let finder = NodeFinder(paths: NodePaths(stateRoot: "/nonexistent", runtimeRoot: nil, configFile: nil))
+
+        let none = #expect(throws: CommandFailure.self) { try finder.pick(nil) }
+        #expect(none?.exit == .noSuchNode)
+        #expect(none?.hint == "starling up, or to try it out: starling demo")
+        let named = #expect(throws: CommandFailure.self) { try finder.pick("ben") }
+        #expect(named?.exit == .noSuchNode)
+        #expect(named?.hint == "starling up --name ben")
+        #expect(throws: CommandFailure.self) { try finder.pick("../ben") }
+    }
+}

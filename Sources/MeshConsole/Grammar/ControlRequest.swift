@@ -34,7 +34,7 @@ public enum ControlRequest {
     /// The requests of a verb, in order; `nil` when no node carries it out.
     public static func make(_ invocation: Invocation, _ surroundings: Surroundings) -> [JSONValue]? {
         switch invocation.verb {
-        case "status", "peers", "members", "links", "clock", "leave", "down":
+        case "status", "peers", "members", "links", "clock", "session", "metrics", "leave", "down":
             return [["verb": .string(invocation.verb)]]
         case "why": return [["verb": "why", "name": text(invocation.argument(0))]]
         case "events": return [events(invocation)]

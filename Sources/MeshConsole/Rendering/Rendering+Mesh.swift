@@ -119,6 +119,38 @@ extension Rendering {
         return table.lines(style, width: width)
     }
 
+    func session(_ session: JSONValue) -> [String] {
+        guard session != .null else { return ["no activity"] }
+        let activity = session["activity"] ?? .null
+        let title = text(activity["title"] ?? activity["identifier"])
+        var lines = ["\(style.apply(.strong, to: title))  \(text(session["state"]))"]
+        for participant in session["participants"]?.arrayValue ?? [] {
+            let own = participant["isLocal"]?.boolValue == true ? "  (this node)" : ""
+            lines.append("  \(style.apply(.name, to: text(participant["name"])))\(own)")
+        }
+        return lines
+    }
+
+    /// The Prometheus text format: a type line, then the value; names in its alphabet.
+    func metrics(_ object: JSONValue) -> [String] {
+        [("counters", "counter"), ("gauges", "gauge")].flatMap { member, type -> [String] in
+            guard case .object(let values)? = object[member] else { return [] }
+            return values.flatMap { value -> [String] in
+                guard value.value.numberValue != nil else { return [] }
+                let name = "starling_" + Self.metricName(value.name)
+                return ["# TYPE \(name) \(type)", "\(name) \(text(value.value))"]
+            }
+        }
+    }
+
+    /// `sentDatagrams` as `sent_datagrams`; whatever is not a letter or digit becomes a line.
+    private static func metricName(_ name: String) -> String {
+        name.reduce(into: "") { output, character in
+            guard character.isASCII, character.isLetter || character.isNumber else { return output += "_" }
+            output += (character.isUppercase && !output.isEmpty ? "_" : "") + character.lowercased()
+        }
+    }
+
     func why(_ object: JSONValue) -> [String] {
         let head = "\(style.apply(.name, to: text(object["name"])))  \(text(object["state"]))"
         var lines = ["\(head): \(text(object["summary"]))"]
