@@ -153,7 +153,7 @@ private func paths(_ environment: [String: String], home: String? = nil, isUsabl
         #expect(connection.next(milliseconds: 10) == .timedOut)
     }
 
-    @Test func `CLI-02 a node that dies in the middle is a failure and not a hang`() {
+    @Test func `a node that dies in the middle is a failure and not a hang`() {
         let (connection, node) = pair()
 
         _ = StandardStream.write("{\"schema\":\"x\"}\n{\"sche", to: node)
@@ -191,6 +191,43 @@ private func paths(_ environment: [String: String], home: String? = nil, isUsabl
         _ = StandardStream.write(failure.json.text + "\n", to: node)
 
         #expect(connection.next(milliseconds: 1_000) == .failure(failure))
+    }
+}
+
+@Suite struct StandardStreamTests {
+    private func pipeEnds() -> (reader: Int32, writer: Int32) {
+        var ends: [Int32] = [0, 0]
+        unsafe pipe(&ends)
+        return (ends[0], ends[1])
+    }
+
+    @Test func `CLI-01 what was printed has left the process when the call returns`() {
+        let (reader, writer) = pipeEnds()
+        defer {
+            close(reader)
+            close(writer)
+        }
+
+        #expect(StandardStream.write("one line\n", to: writer) == 0)
+
+        var waiting = pollfd(fd: reader, events: Int16(POLLIN), revents: 0)
+        #expect(unsafe poll(&waiting, 1, 0) == 1)
+        var block = [UInt8](repeating: 0, count: 100)
+        let got = unsafe read(reader, &block, block.count)
+        #expect(Array(block.prefix(got)) == Array("one line\n".utf8))
+    }
+
+    @Test func `CLI-02 a reader that went away ends quietly, a full disk does not`() {
+        signal(SIGPIPE, SIG_IGN)
+        let (reader, writer) = pipeEnds()
+        close(reader)
+        defer { close(writer) }
+        let full = unsafe open("/dev/full", O_WRONLY)
+        defer { close(full) }
+
+        #expect(StandardStream.end(for: StandardStream.write("x", to: writer)) == .closed)
+        #expect(StandardStream.end(for: StandardStream.write("x", to: full)) == .failed(errorNumber: ENOSPC))
+        #expect(StandardStream.end(for: 0) == nil)
     }
 }
 
