@@ -159,6 +159,14 @@ struct BackgroundNode {
 
     // MARK: Being it
 
+    /// Started as /proc/self/exe, the kernel calls it "exe"; process lists and "port in use by" shall say who it is.
+    private static func nameProcess() {
+        let file = unsafe open("/proc/self/comm", O_WRONLY | O_CLOEXEC)
+        guard file >= 0 else { return }
+        defer { close(file) }
+        _ = StandardStream.write("starling", to: file)
+    }
+
     /// Runs the node in this process, which `spawn` started.
     static func serve(_ options: NodeOptions) -> ExitCode {
         let readiness = readinessDescriptor
@@ -170,6 +178,7 @@ struct BackgroundNode {
         let null = unsafe open("/dev/null", O_RDONLY | O_CLOEXEC)
         if null >= 0 { dup2(null, 0) }
         _ = unsafe chdir("/")
+        nameProcess()
         var foreground = NodeForeground(
             options: options, printer: Printer(isJSON: false, isQuiet: false, noColor: true), isDaemon: true)
         foreground.tellReadiness = { object in
