@@ -95,7 +95,8 @@ struct BackgroundNode {
         }
         guard number == 0 else {
             throw CommandFailure(
-                code: "failed", message: "no process can be started: \(ProcessEnvironment.reason(number))", exit: .failed)
+                code: "failed", message: "no process can be started: \(ProcessEnvironment.reason(number))",
+                exit: .failed)
         }
         return pid
     }
@@ -110,7 +111,7 @@ struct BackgroundNode {
         _ texts: [String], _ body: ([UnsafeMutablePointer<CChar>?]) -> Result
     ) -> Result {
         let pointers = unsafe texts.map { unsafe strdup($0) }
-        defer { for unsafe pointer in unsafe pointers { unsafe free(pointer) } }
+        defer { for position in texts.indices { unsafe free(pointers[position]) } }
         return unsafe body(pointers + [nil])
     }
 

@@ -20,7 +20,8 @@ private func paths(_ environment: [String: String], home: String? = nil, isUsabl
 
     @Test func `our own variable wins, and paths that are not absolute count as not set`() {
         #expect(paths(["STARLING_STATE": "/s/", "XDG_STATE_HOME": "/x", "HOME": "/h"]).stateRoot == "/s")
-        #expect(paths(["STARLING_STATE": "s", "XDG_STATE_HOME": "x", "HOME": "/h"]).stateRoot == "/h/.local/state/starling")
+        #expect(
+            paths(["STARLING_STATE": "s", "XDG_STATE_HOME": "x", "HOME": "/h"]).stateRoot == "/h/.local/state/starling")
         #expect(paths(["HOME": "/h", "XDG_RUNTIME_DIR": "/run/user/0"], isUsable: false).runtimeRoot == nil)
     }
 
@@ -43,7 +44,9 @@ private func paths(_ environment: [String: String], home: String? = nil, isUsabl
         let short = paths(["STARLING_STATE": "/s", "XDG_RUNTIME_DIR": long])
         #expect(try short.controlSocket(for: "ana") == "/s/ana/control.sock")
 
-        let failure = #expect(throws: CommandFailure.self) { try paths(["STARLING_STATE": long]).controlSocket(for: "ana") }
+        let failure = #expect(throws: CommandFailure.self) {
+            try paths(["STARLING_STATE": long]).controlSocket(for: "ana")
+        }
         #expect(failure?.code == "socketPathTooLong")
         #expect(failure?.message.contains("168 bytes") == true)
         #expect(failure?.message.contains("107") == true)
@@ -90,7 +93,8 @@ private func paths(_ environment: [String: String], home: String? = nil, isUsabl
 
     @Test func `levels are read from an option and from the environment`() throws {
         #expect(try settings(["up", "--log", "links=debug"]).logLevels == ["links": "debug"])
-        #expect(try settings(["up"], ["STARLING_LOG": "info,clock=trace"]).logLevels == ["all": "info", "clock": "trace"])
+        #expect(
+            try settings(["up"], ["STARLING_LOG": "info,clock=trace"]).logLevels == ["all": "info", "clock": "trace"])
     }
 
     @Test(arguments: [
@@ -126,7 +130,10 @@ private func paths(_ environment: [String: String], home: String? = nil, isUsabl
     @Test func `CLI-12 a line over the limit is reported and does not harm the next`() {
         var framer = LineFramer(limit: 3)
 
-        #expect(framer.receive(Array("abc\nabcd\nx\n".utf8)) == [.bytes(Array("abc".utf8)), .tooLong, .bytes(Array("x".utf8))])
+        #expect(
+            framer.receive(Array("abc\nabcd\nx\n".utf8)) == [
+                .bytes(Array("abc".utf8)), .tooLong, .bytes(Array("x".utf8)),
+            ])
         _ = framer.receive(Array("toolong".utf8))
         #expect(framer.finish() == .tooLong)
         #expect(framer.finish() == nil)
@@ -288,7 +295,9 @@ private func paths(_ environment: [String: String], home: String? = nil, isUsabl
     }
 
     @Test func `a missing or damaged history is an empty one`() {
-        #expect(HistoryFile(paths: NodePaths(stateRoot: "/nonexistent", runtimeRoot: nil, configFile: nil)).load() == History())
+        #expect(
+            HistoryFile(paths: NodePaths(stateRoot: "/nonexistent", runtimeRoot: nil, configFile: nil)).load()
+                == History())
         #expect(HistoryFile(paths: NodePaths(stateRoot: nil, runtimeRoot: nil, configFile: nil)).path == nil)
     }
 }

@@ -11,7 +11,8 @@ private func lines(_ object: JSONValue, width: Int? = nil) -> [String] { Renderi
             "schema": "starling/peers/1",
             "peers": [
                 [
-                    "name": "ben", "id": "00", "state": "alive", "path": ["address": "127.0.0.1:47801", "kind": "direct"],
+                    "name": "ben", "id": "00", "state": "alive",
+                    "path": ["address": "127.0.0.1:47801", "kind": "direct"],
                     "rttMicroseconds": 112, "offsetMicroseconds": 12_410.4, "offsetErrorMicroseconds": 180,
                     "lossPercent": 0, "sentBytes": 1, "receivedBytes": 1,
                 ],
@@ -35,7 +36,8 @@ private func lines(_ object: JSONValue, width: Int? = nil) -> [String] { Renderi
             "schema": "starling/journal.ls/1",
             "attachments": [
                 [
-                    "id": "7c1e00aa", "name": "holiday.jpg", "bytes": 4_100_000, "addedBy": "ana", "note": "for tonight",
+                    "id": "7c1e00aa", "name": "holiday.jpg", "bytes": 4_100_000, "addedBy": "ana",
+                    "note": "for tonight",
                     "present": true, "fraction": 1, "holders": ["ana", "ben"], "durable": true,
                 ],
                 [
@@ -58,7 +60,8 @@ private func lines(_ object: JSONValue, width: Int? = nil) -> [String] { Renderi
         let schemas = [
             "status", "peers", "members", "links", "clock", "nodes", "why", "events", "inbox", "send", "invite",
             "journal.add", "journal.ls", "journal.get", "journal.wait", "journal.rm", "journal.verify", "invite.ls",
-            "invite.revoke", "down", "up", "demo", "session", "metrics", "doctor", "config", "complete", "trace", "log", "notice", "unheard-of",
+            "invite.revoke", "down", "up", "demo", "session", "metrics", "doctor", "config", "complete", "trace", "log",
+            "notice", "unheard-of",
         ]
         let names = [
             "name", "id", "state", "address", "kind", "summary", "what", "result", "path", "peer", "label",

@@ -132,7 +132,8 @@ extension CommandTable {
             "fault", "break something on purpose, for tests",
             details: ["Only in a node started with --allow-faults."],
             arguments: [
-                ArgumentSpecification("WHAT", .choice(["loss", "delay", "partition", "kill", "clock", "clear"]), "what"),
+                ArgumentSpecification(
+                    "WHAT", .choice(["loss", "delay", "partition", "kill", "clock", "clear"]), "what"),
                 ArgumentSpecification("VALUE", .text, "whom and how much", required: false, repeats: true),
             ],
             examples: [

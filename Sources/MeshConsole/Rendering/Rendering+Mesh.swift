@@ -11,7 +11,8 @@ extension Rendering {
         var lines = ["node     " + node1.joined(separator: "  ")]
         if let mesh = object["mesh"], mesh != .null {
             let count = mesh["memberCount"]?.integerValue ?? 0
-            lines.append("mesh     \(text(mesh["label"], absent: "(no label)"))  \(count) \(count == 1 ? "member" : "members")")
+            lines.append(
+                "mesh     \(text(mesh["label"], absent: "(no label)"))  \(count) \(count == 1 ? "member" : "members")")
         } else {
             lines.append("mesh     none")
         }
@@ -31,7 +32,9 @@ extension Rendering {
 
     func clockSummary(_ clock: JSONValue) -> String {
         var parts = [text(clock["state"])]
-        if let error = clock["errorNanoseconds"]?.numberValue { parts.append("±\(Quantity.decimal(error / 1e6, 3)) ms") }
+        if let error = clock["errorNanoseconds"]?.numberValue {
+            parts.append("±\(Quantity.decimal(error / 1e6, 3)) ms")
+        }
         if let rate = clock["ratePartsPerMillion"]?.numberValue {
             parts.append("rate \(rate < 0 ? "" : "+")\(Quantity.decimal(rate, 2)) ppm")
         }
@@ -146,7 +149,10 @@ extension Rendering {
     /// `sentDatagrams` as `sent_datagrams`; whatever is not a letter or digit becomes a line.
     private static func metricName(_ name: String) -> String {
         name.reduce(into: "") { output, character in
-            guard character.isASCII, character.isLetter || character.isNumber else { return output += "_" }
+            guard character.isASCII, character.isLetter || character.isNumber else {
+                output += "_"
+                return
+            }
             output += (character.isUppercase && !output.isEmpty ? "_" : "") + character.lowercased()
         }
     }
@@ -196,7 +202,8 @@ extension Rendering {
             ])
         }
         if object["stopped"]?.boolValue == true {
-            return list.isEmpty ? ["no demo is running"] : ["stopped " + list.map { text($0["name"]) }.joined(separator: ", ")]
+            return list.isEmpty
+                ? ["no demo is running"] : ["stopped " + list.map { text($0["name"]) }.joined(separator: ", ")]
         }
         let links = object["linkCount"]?.integerValue ?? 0
         let state = object["alreadyRunning"]?.boolValue == true ? "demo is already running" : "mesh up"
