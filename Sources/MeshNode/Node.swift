@@ -147,6 +147,8 @@ public actor Node {
         for record in await messenger.restore(records) { route(record) }
         work.journal.append(.command(.sweepOrphans))
         await settle(at: now)
+        // The session tells of `joined` only when a mesh let it in; whoever returns was a member all along.
+        isInMesh = true
     }
 
     private func shutDown() async {

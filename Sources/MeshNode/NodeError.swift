@@ -147,7 +147,7 @@ extension NodeError {
     init(_ error: SystemError) {
         switch error {
         case .portInUse(let port, let holder):
-            let who = holder.map { " by \($0)" } ?? ""
+            let who = holder.map { " by \($0.text)" } ?? ""
             self.init(
                 "portInUse", "UDP port \(port) is in use\(who)", hint: "leave --port away to take the next free one",
                 exit: 1)

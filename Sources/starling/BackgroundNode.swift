@@ -95,7 +95,8 @@ struct BackgroundNode {
         }
         guard number == 0 else {
             throw CommandFailure(
-                code: "failed", message: "no process can be started: \(ProcessEnvironment.reason(number))", exit: .failed)
+                code: "failed", message: "no process can be started: \(ProcessEnvironment.reason(number))",
+                exit: .failed)
         }
         return pid
     }
@@ -110,7 +111,7 @@ struct BackgroundNode {
         _ texts: [String], _ body: ([UnsafeMutablePointer<CChar>?]) -> Result
     ) -> Result {
         let pointers = unsafe texts.map { unsafe strdup($0) }
-        defer { for unsafe pointer in unsafe pointers { unsafe free(pointer) } }
+        defer { for position in texts.indices { unsafe free(pointers[position]) } }
         return unsafe body(pointers + [nil])
     }
 
@@ -159,14 +160,26 @@ struct BackgroundNode {
 
     // MARK: Being it
 
+    /// Started as /proc/self/exe, the kernel calls it "exe"; process lists and "port in use by" shall say who it is.
+    private static func nameProcess() {
+        let file = unsafe open("/proc/self/comm", O_WRONLY | O_CLOEXEC)
+        guard file >= 0 else { return }
+        defer { close(file) }
+        _ = StandardStream.write("starling", to: file)
+    }
+
     /// Runs the node in this process, which `spawn` started.
     static func serve(_ options: NodeOptions) -> ExitCode {
         let readiness = readinessDescriptor
         _ = fcntl(readiness, F_SETFD, FD_CLOEXEC)
+        // What the shell left open would keep its pipes from ending while the node lives.
+        for descriptor in ProcessEnvironment.names(in: "/proc/self/fd").compactMap({ Int32($0) })
+        where descriptor > readiness { close(descriptor) }
         // Nothing is read from standard input any more (CLI-03), and no directory is kept from being unmounted.
         let null = unsafe open("/dev/null", O_RDONLY | O_CLOEXEC)
         if null >= 0 { dup2(null, 0) }
         _ = unsafe chdir("/")
+        nameProcess()
         var foreground = NodeForeground(
             options: options, printer: Printer(isJSON: false, isQuiet: false, noColor: true), isDaemon: true)
         foreground.tellReadiness = { object in

@@ -16,11 +16,16 @@ struct DemoCommand {
 
     func start() throws -> ExitCode {
         let record = try DemoRecord.path(command.paths)
-        if let running = DemoRecord.read(record), running.nodes.contains(where: { command.finder.connection(to: $0.name) != nil }) {
+        if let running = DemoRecord.read(record),
+            running.nodes.contains(where: { command.finder.connection(to: $0.name) != nil })
+        {
             let nodes = JSONValue.array(running.nodes.map(\.json))
             try command.printer.result(
-                ["schema": "starling/demo/1", "nodes": nodes, "linkCount": .integer(Self.linkCount(running.nodes, command.finder)),
-                 "alreadyRunning": true])
+                [
+                    "schema": "starling/demo/1", "nodes": nodes,
+                    "linkCount": .integer(Self.linkCount(running.nodes, command.finder)),
+                    "alreadyRunning": true,
+                ])
             return .done
         }
         let count = Int(command.invocation.integer("nodes") ?? 3)
@@ -83,7 +88,8 @@ struct DemoCommand {
 
     private func options(_ name: String, _ base: String) throws -> NodeOptions {
         var options = NodeOptions(
-            name: name, stateDirectory: "\(base)/\(name)", controlSocketPath: try command.paths.controlSocket(for: name))
+            name: name, stateDirectory: "\(base)/\(name)", controlSocketPath: try command.paths.controlSocket(for: name)
+        )
         if let slash = options.controlSocketPath.lastIndex(of: "/") {
             _ = ProcessEnvironment.makeDirectories(String(options.controlSocketPath[..<slash]))
         }
@@ -211,7 +217,8 @@ struct DemoRecord {
             let base = value["base"]?.stringValue
         else { return nil }
         let nodes = (value["nodes"]?.arrayValue ?? []).compactMap { node -> Node? in
-            guard let name = node["name"]?.stringValue, let pid = node["pid"]?.integerValue.flatMap({ Int32(exactly: $0) })
+            guard let name = node["name"]?.stringValue,
+                let pid = node["pid"]?.integerValue.flatMap({ Int32(exactly: $0) })
             else { return nil }
             return Node(
                 name: name, pid: pid, port: node["port"]?.integerValue ?? 0,

@@ -45,7 +45,9 @@ struct DoctorCommand {
             return bad("state", "fail", "\(root) cannot be written: \(ProcessEnvironment.reason(number))", fix: fix)
         }
         let nodes = ProcessEnvironment.names(in: root).filter { ProcessEnvironment.isDirectory("\(root)/\($0)") }
-        return ok("state", nodes.isEmpty ? "\(root): no node yet, one will be made" : "\(root): \(nodes.joined(separator: ", "))")
+        return ok(
+            "state",
+            nodes.isEmpty ? "\(root): no node yet, one will be made" : "\(root): \(nodes.joined(separator: ", "))")
     }
 
     private func socket() -> JSONValue {
@@ -74,7 +76,8 @@ struct DoctorCommand {
         }
         let free = Double(information.f_bavail) * Double(information.f_frsize)
         let message = "\(Quantity.bytes(free)) free"
-        return free < 1e9 ? bad("space", "warn", message, fix: "free some space before sharing large files") : ok("space", message)
+        return free < 1e9
+            ? bad("space", "warn", message, fix: "free some space before sharing large files") : ok("space", message)
     }
 
     // MARK: Time
@@ -107,7 +110,8 @@ struct DoctorCommand {
             let ignored = interfaces.filter { $0.isUp && $0.isInternal }.map(\.name)
             guard !used.isEmpty else {
                 return bad(
-                    "interfaces", "warn", "only loopback: nodes of this machine alone will meet", fix: "connect a network")
+                    "interfaces", "warn", "only loopback: nodes of this machine alone will meet",
+                    fix: "connect a network")
             }
             let shown = used.map { interface in
                 let families = Set(interface.addresses.map(\.family))
@@ -125,12 +129,15 @@ struct DoctorCommand {
         let wanted = TransportOptions.defaultPort
         do throws(SystemError) {
             let socket = try DatagramSocket(
-                options: TransportOptions(port: wanted, isPortExplicit: true, discovery: false), clock: MonotonicClock(),
+                options: TransportOptions(port: wanted, isPortExplicit: true, discovery: false),
+                clock: MonotonicClock(),
                 loop: nil)
             socket.close()
             return ok("port", "udp/\(wanted) is free")
         } catch {
-            guard case .callFailed = error else { return ok("port", "\(error.message); a node takes the next free one") }
+            guard case .callFailed = error else {
+                return ok("port", "\(error.message); a node takes the next free one")
+            }
             return bad("port", "fail", error.message, fix: error.hint ?? "starling up --port 47900")
         }
     }
@@ -153,7 +160,8 @@ struct DoctorCommand {
             let heard = (sources.contains(.ipv4) ? ["v4"] : []) + (sources.contains(.ipv6) ? ["v6"] : [])
             guard !heard.isEmpty else {
                 return bad(
-                    "multicast", "warn", "our own beacon did not come back: nodes will not find each other by themselves",
+                    "multicast", "warn",
+                    "our own beacon did not come back: nodes will not find each other by themselves",
                     fix: "sudo ufw allow 47799/udp, or join with --at HOST:PORT")
             }
             return ok("multicast", "heard our own beacon over \(heard.joined(separator: " and "))")

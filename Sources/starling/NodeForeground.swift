@@ -31,6 +31,8 @@ struct NodeForeground {
             end.set(isPrinted: true)
         }
         let signal = wait(signals, for: end, cancelling: node)
+        // A start that failed at once leaves nothing: only an empty directory can be removed so.
+        if end.code != 0 { unsafe rmdir(options.stateDirectory) }
         if options.ephemeral { TemporaryDirectory.remove(options.stateDirectory) }
         if signal == SIGINT { return .interrupted }
         return ExitCode(rawValue: end.code ?? 0) ?? .failed

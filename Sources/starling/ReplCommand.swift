@@ -85,7 +85,8 @@ struct ReplPipe {
     private func perform(_ line: LineFramer.Line, _ number: Int) throws -> Bool {
         guard case .bytes(let bytes) = line else {
             throw CommandFailure.usage(
-                "line \(number) is longer than \(CommandLineParser.maximumArgumentBytes) bytes", hint: "journal add FILE")
+                "line \(number) is longer than \(CommandLineParser.maximumArgumentBytes) bytes",
+                hint: "journal add FILE")
         }
         guard var text = String(validating: bytes, as: UTF8.self) else {
             throw CommandFailure.usage("line \(number) is not UTF-8", hint: "nothing of it was run")

@@ -60,7 +60,9 @@ final class ReplTerminal {
         for stream in streams { wanted.append(pollfd(fd: stream.descriptor, events: Int16(POLLIN), revents: 0)) }
         // A resize interrupts the wait; one that came just before it is seen half a second later.
         unsafe poll(&wanted, nfds_t(wanted.count), 500)
-        if let size = TerminalDevice.size(of: 1) { TerminalDevice.write(editor.resize(width: size.width, height: size.height)) }
+        if let size = TerminalDevice.size(of: 1) {
+            TerminalDevice.write(editor.resize(width: size.width, height: size.height))
+        }
         let ready = Set(wanted.filter { $0.revents != 0 }.map(\.fd))
         for stream in streams where ready.contains(stream.descriptor) { receive(from: stream) }
         if let answer, ready.contains(answer.connection.descriptor) { receiveAnswer() }
@@ -260,7 +262,8 @@ final class ReplTerminal {
         let start = slash.map { String(prefix[prefix.index(after: $0)...]) } ?? prefix
         let path = folder == "/" ? "/" : surroundings.absolute(folder.isEmpty ? "." : String(folder.dropLast()))
         return ProcessEnvironment.names(in: path).compactMap { name in
-            guard name.hasPrefix(start), !name.hasPrefix(".") || start.hasPrefix("."), SafeText.escaped(name) == name else {
+            guard name.hasPrefix(start), !name.hasPrefix(".") || start.hasPrefix("."), SafeText.escaped(name) == name
+            else {
                 return nil
             }
             let isDirectory = ProcessEnvironment.isDirectory(path + "/" + name)

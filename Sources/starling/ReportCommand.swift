@@ -24,14 +24,17 @@ struct ReportCommand {
         }
         command.printer.talk("written: \(SafeText.escaped(path))")
         if command.printer.isJSON {
-            try command.printer.result(["schema": "starling/report/1", "path": .string(path), "bytes": .integer(Int64(text.utf8.count))])
+            try command.printer.result([
+                "schema": "starling/report/1", "path": .string(path), "bytes": .integer(Int64(text.utf8.count)),
+            ])
         }
         return .done
     }
 
     private func isWanted(_ path: String) throws -> Bool {
         if command.invocation.flag("yes") { return true }
-        guard ProcessEnvironment.isTerminal(0), ProcessEnvironment.isTerminal(2), !command.invocation.flag("no-input") else {
+        guard ProcessEnvironment.isTerminal(0), ProcessEnvironment.isTerminal(2), !command.invocation.flag("no-input")
+        else {
             throw CommandFailure.usage("nobody is here to say whether to write it", hint: "starling report --yes")
         }
         StandardStream.talk(text: "write this to \(SafeText.escaped(path))? [y/N] ")

@@ -145,7 +145,9 @@ struct DownCommand {
         if connections.isEmpty { command.printer.talk("no node is running") }
         var worst: CommandFailure?
         // All are asked before any is waited for.
-        let asked = connections.map { connection in (connection, Result { () throws(CommandFailure) in try Self.ask(connection) }) }
+        let asked = connections.map { connection in
+            (connection, Result { () throws(CommandFailure) in try Self.ask(connection) })
+        }
         for (connection, result) in asked {
             do throws(CommandFailure) {
                 try Self.awaitEnd(of: try result.get(), connection)

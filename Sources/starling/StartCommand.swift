@@ -22,7 +22,9 @@ struct StartCommand {
     }
 
     private func start(_ options: NodeOptions) throws -> ExitCode {
-        guard invocation.flag("background") else { return NodeForeground(options: options, printer: command.printer).run() }
+        guard invocation.flag("background") else {
+            return NodeForeground(options: options, printer: command.printer).run()
+        }
         let node = try BackgroundNode.spawn(options)
         let ready = try node.waitUntilReady(seconds: options.timeoutSeconds + 10)
         try command.printer.result(ready)
@@ -46,7 +48,8 @@ struct StartCommand {
         let settings = try command.settings()
         let name = settings["name"] ?? ProcessEnvironment.machineName()
         let isEphemeral = invocation.flag("ephemeral")
-        let directory = isEphemeral ? try TemporaryDirectory.make("starling-\(name)") : try command.paths.stateDirectory(of: name)
+        let directory =
+            isEphemeral ? try TemporaryDirectory.make("starling-\(name)") : try command.paths.stateDirectory(of: name)
         var options = NodeOptions(
             name: name, stateDirectory: directory, controlSocketPath: try command.paths.controlSocket(for: name))
         options.meshLabel = invocation.text("mesh")
@@ -82,11 +85,13 @@ struct StartCommand {
     private func ticketFromInput() throws -> String {
         if ProcessEnvironment.isTerminal(0) {
             guard !invocation.flag("no-input") else {
-                throw CommandFailure.usage("the invite is awaited on standard input", hint: "starling join - < invite.txt")
+                throw CommandFailure.usage(
+                    "the invite is awaited on standard input", hint: "starling join - < invite.txt")
             }
             command.printer.talk("paste the invite, then Enter:")
         }
-        let bytes = ProcessEnvironment.isTerminal(0)
+        let bytes =
+            ProcessEnvironment.isTerminal(0)
             ? Array((readLine() ?? "").utf8) : ProcessEnvironment.standardInput(limit: 65_536) ?? []
         guard let text = String(validating: bytes, as: UTF8.self), text.contains("starling:") else {
             throw CommandFailure(
@@ -110,7 +115,8 @@ enum AddressLookUp {
         let result = unsafe getaddrinfo(host, nil, &hints, &list)
         guard result == 0 else {
             throw CommandFailure(
-                code: "unreachable", message: "--at: \(SafeText.escaped(host, limit: 80)) has no address that is known here",
+                code: "unreachable",
+                message: "--at: \(SafeText.escaped(host, limit: 80)) has no address that is known here",
                 hint: "give the number: --at 192.0.2.14:\(port)", exit: .unreachable)
         }
         defer { unsafe freeaddrinfo(list) }

@@ -20,7 +20,8 @@ private func paths(_ environment: [String: String], home: String? = nil, isUsabl
 
     @Test func `our own variable wins, and paths that are not absolute count as not set`() {
         #expect(paths(["STARLING_STATE": "/s/", "XDG_STATE_HOME": "/x", "HOME": "/h"]).stateRoot == "/s")
-        #expect(paths(["STARLING_STATE": "s", "XDG_STATE_HOME": "x", "HOME": "/h"]).stateRoot == "/h/.local/state/starling")
+        #expect(
+            paths(["STARLING_STATE": "s", "XDG_STATE_HOME": "x", "HOME": "/h"]).stateRoot == "/h/.local/state/starling")
         #expect(paths(["HOME": "/h", "XDG_RUNTIME_DIR": "/run/user/0"], isUsable: false).runtimeRoot == nil)
     }
 
@@ -43,7 +44,9 @@ private func paths(_ environment: [String: String], home: String? = nil, isUsabl
         let short = paths(["STARLING_STATE": "/s", "XDG_RUNTIME_DIR": long])
         #expect(try short.controlSocket(for: "ana") == "/s/ana/control.sock")
 
-        let failure = #expect(throws: CommandFailure.self) { try paths(["STARLING_STATE": long]).controlSocket(for: "ana") }
+        let failure = #expect(throws: CommandFailure.self) {
+            try paths(["STARLING_STATE": long]).controlSocket(for: "ana")
+        }
         #expect(failure?.code == "socketPathTooLong")
         #expect(failure?.message.contains("168 bytes") == true)
         #expect(failure?.message.contains("107") == true)
@@ -90,7 +93,8 @@ private func paths(_ environment: [String: String], home: String? = nil, isUsabl
 
     @Test func `levels are read from an option and from the environment`() throws {
         #expect(try settings(["up", "--log", "links=debug"]).logLevels == ["links": "debug"])
-        #expect(try settings(["up"], ["STARLING_LOG": "info,clock=trace"]).logLevels == ["all": "info", "clock": "trace"])
+        #expect(
+            try settings(["up"], ["STARLING_LOG": "info,clock=trace"]).logLevels == ["all": "info", "clock": "trace"])
     }
 
     @Test(arguments: [
@@ -126,7 +130,10 @@ private func paths(_ environment: [String: String], home: String? = nil, isUsabl
     @Test func `CLI-12 a line over the limit is reported and does not harm the next`() {
         var framer = LineFramer(limit: 3)
 
-        #expect(framer.receive(Array("abc\nabcd\nx\n".utf8)) == [.bytes(Array("abc".utf8)), .tooLong, .bytes(Array("x".utf8))])
+        #expect(
+            framer.receive(Array("abc\nabcd\nx\n".utf8)) == [
+                .bytes(Array("abc".utf8)), .tooLong, .bytes(Array("x".utf8)),
+            ])
         _ = framer.receive(Array("toolong".utf8))
         #expect(framer.finish() == .tooLong)
         #expect(framer.finish() == nil)
@@ -153,7 +160,7 @@ private func paths(_ environment: [String: String], home: String? = nil, isUsabl
         #expect(connection.next(milliseconds: 10) == .timedOut)
     }
 
-    @Test func `CLI-02 a node that dies in the middle is a failure and not a hang`() {
+    @Test func `a node that dies in the middle is a failure and not a hang`() {
         let (connection, node) = pair()
 
         _ = StandardStream.write("{\"schema\":\"x\"}\n{\"sche", to: node)
@@ -194,6 +201,43 @@ private func paths(_ environment: [String: String], home: String? = nil, isUsabl
     }
 }
 
+@Suite struct StandardStreamTests {
+    private func pipeEnds() -> (reader: Int32, writer: Int32) {
+        var ends: [Int32] = [0, 0]
+        unsafe pipe(&ends)
+        return (ends[0], ends[1])
+    }
+
+    @Test func `CLI-01 what was printed has left the process when the call returns`() {
+        let (reader, writer) = pipeEnds()
+        defer {
+            close(reader)
+            close(writer)
+        }
+
+        #expect(StandardStream.write("one line\n", to: writer) == 0)
+
+        var waiting = pollfd(fd: reader, events: Int16(POLLIN), revents: 0)
+        #expect(unsafe poll(&waiting, 1, 0) == 1)
+        var block = [UInt8](repeating: 0, count: 100)
+        let got = unsafe read(reader, &block, block.count)
+        #expect(Array(block.prefix(got)) == Array("one line\n".utf8))
+    }
+
+    @Test func `CLI-02 a reader that went away ends quietly, a full disk does not`() {
+        signal(SIGPIPE, SIG_IGN)
+        let (reader, writer) = pipeEnds()
+        close(reader)
+        defer { close(writer) }
+        let full = unsafe open("/dev/full", O_WRONLY)
+        defer { close(full) }
+
+        #expect(StandardStream.end(for: StandardStream.write("x", to: writer)) == .closed)
+        #expect(StandardStream.end(for: StandardStream.write("x", to: full)) == .failed(errorNumber: ENOSPC))
+        #expect(StandardStream.end(for: 0) == nil)
+    }
+}
+
 @Suite struct RedactionTests {
     @Test func `AB-85 a report holds no names, keys, invites, texts or full addresses`() {
         var redaction = Redaction()
@@ -226,5 +270,48 @@ private func paths(_ environment: [String: String], home: String? = nil, isUsabl
         #expect(inked.count == 4)
         #expect(inked[1] == "\u{1b}[30;107m  █▄▀  \u{1b}[0m")
         #expect(QRText.lines(modules: modules, style: .plain)[1] == "██ ▀▄██")
+    }
+}
+
+@Suite struct HistoryFileTests {
+    @Test func `AB-85 history is for this user alone and comes back as it was`() throws {
+        var template = Array("/tmp/starling-history-XXXXXX".utf8CString)
+        let made = unsafe mkdtemp(&template)
+        #expect(unsafe made != nil)
+        let root = String(decoding: template.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+        defer {
+            unsafe unlink(root + "/state/history")
+            unsafe rmdir(root + "/state")
+            unsafe rmdir(root)
+        }
+        let file = HistoryFile(paths: NodePaths(stateRoot: root + "/state", runtimeRoot: nil, configFile: nil))
+
+        file.save(History(lines: ["peers", "why 名前"]))
+
+        var information = stat()
+        #expect(unsafe stat(root + "/state/history", &information) == 0)
+        #expect(information.st_mode & 0o777 == 0o600)
+        #expect(file.load().lines == ["peers", "why 名前"])
+    }
+
+    @Test func `a missing or damaged history is an empty one`() {
+        #expect(
+            HistoryFile(paths: NodePaths(stateRoot: "/nonexistent", runtimeRoot: nil, configFile: nil)).load()
+                == History())
+        #expect(HistoryFile(paths: NodePaths(stateRoot: nil, runtimeRoot: nil, configFile: nil)).path == nil)
+    }
+}
+
+@Suite struct NodeFinderTests {
+    @Test func `nobody running is exit code 3 with the next thing to type`() {
+        let finder = NodeFinder(paths: NodePaths(stateRoot: "/nonexistent", runtimeRoot: nil, configFile: nil))
+
+        let none = #expect(throws: CommandFailure.self) { try finder.pick(nil) }
+        #expect(none?.exit == .noSuchNode)
+        #expect(none?.hint == "starling up, or to try it out: starling demo")
+        let named = #expect(throws: CommandFailure.self) { try finder.pick("ben") }
+        #expect(named?.exit == .noSuchNode)
+        #expect(named?.hint == "starling up --name ben")
+        #expect(throws: CommandFailure.self) { try finder.pick("../ben") }
     }
 }

@@ -74,7 +74,8 @@ import Testing
 
         for verb in table.verbs where !verb.isHidden { #expect(text.contains(".SS " + ManualPage.escaped(verb.name))) }
         for line in text.split(separator: "\n") where line.hasPrefix(".") {
-            #expect([".TH", ".SH", ".SS", ".PP", ".TP", ".B ", ".nf", ".fi"].contains { line.hasPrefix($0) }, "\(line)")
+            #expect(
+                [".TH", ".SH", ".SS", ".PP", ".TP", ".B ", ".nf", ".fi"].contains { line.hasPrefix($0) }, "\(line)")
         }
         #expect(ManualPage.escaped(".x\\-") == "\\&.x\\e\\-")
     }

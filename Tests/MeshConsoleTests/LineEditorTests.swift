@@ -206,11 +206,13 @@ private enum Keys {
         #expect(desk.submitted == ["😀"])
     }
 
-    @Test(arguments: [
-        ([0xff], #"\xff"#), ([0xc3, 0x28], #"\xc3"#), ([0xe2, 0x82, 0x28], #"\xe2\x82"#),
-        ([0xed, 0xa0, 0x80], #"\xed\xa0\x80"#), ([0xf4, 0x90, 0x80, 0x80], #"\xf4\x90\x80\x80"#), ([0x80], #"\x80"#),
-        ([0xc2, 0x9b], #"\xc2\x9b"#), ([0xc0, 0xaf], #"\xc0"#),
-    ] as [([UInt8], String)])
+    @Test(
+        arguments: [
+            ([0xff], #"\xff"#), ([0xc3, 0x28], #"\xc3"#), ([0xe2, 0x82, 0x28], #"\xe2\x82"#),
+            ([0xed, 0xa0, 0x80], #"\xed\xa0\x80"#), ([0xf4, 0x90, 0x80, 0x80], #"\xf4\x90\x80\x80"#),
+            ([0x80], #"\x80"#),
+            ([0xc2, 0x9b], #"\xc2\x9b"#), ([0xc0, 0xaf], #"\xc0"#),
+        ] as [([UInt8], String)])
     func `CLI-06 bytes that are not text are refused visibly and leave the line alone`(bytes: [UInt8], shown: String) {
         var desk = Desk(width: 60)
 
@@ -311,11 +313,14 @@ private enum Keys {
         var random = SplitMix(state: seed)
         var desk = Desk(width: 25, height: 12)
         let alphabet = ["a", "bc ", "你", "e\u{301}", "👩‍👩‍👧‍👦", "ع", "x y"]
-        let keys = [Keys.left, Keys.right, Keys.home, Keys.end, Keys.backspace, Keys.delete, Keys.wordLeft, "\u{b}", "\u{19}"]
+        let keys = [
+            Keys.left, Keys.right, Keys.home, Keys.end, Keys.backspace, Keys.delete, Keys.wordLeft, "\u{b}", "\u{19}",
+        ]
 
         for step in 0..<60 {
             switch random.next() % 8 {
-            case 0...3 where desk.editor.text.count < 40: desk.type(alphabet[Int(random.next() % UInt64(alphabet.count))])
+            case 0...3 where desk.editor.text.count < 40:
+                desk.type(alphabet[Int(random.next() % UInt64(alphabet.count))])
             case 4...5: desk.type(keys[Int(random.next() % UInt64(keys.count))])
             case 6: desk.print("event \(step)")
             default: desk.resize(width: 12 + Int(random.next() % 40), height: 12)
@@ -324,8 +329,10 @@ private enum Keys {
         desk.type("\u{1}")
 
         let text = desk.editor.text
-        var shown = desk.screen.logicalLines.suffix(from: desk.screen.logicalLines.lastIndex { $0.hasPrefix("ben>") } ?? 0)
-            .joined()
+        var shown = desk.screen.logicalLines.suffix(
+            from: desk.screen.logicalLines.lastIndex { $0.hasPrefix("ben>") } ?? 0
+        )
+        .joined()
         while shown.last == " " { shown.removeLast() }
         var wanted = "ben> " + text
         while wanted.last == " " { wanted.removeLast() }

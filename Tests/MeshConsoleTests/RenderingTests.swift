@@ -11,7 +11,8 @@ private func lines(_ object: JSONValue, width: Int? = nil) -> [String] { Renderi
             "schema": "starling/peers/1",
             "peers": [
                 [
-                    "name": "ben", "id": "00", "state": "alive", "path": ["address": "127.0.0.1:47801", "kind": "direct"],
+                    "name": "ben", "id": "00", "state": "alive",
+                    "path": ["address": "127.0.0.1:47801", "kind": "direct"],
                     "rttMicroseconds": 112, "offsetMicroseconds": 12_410.4, "offsetErrorMicroseconds": 180,
                     "lossPercent": 0, "sentBytes": 1, "receivedBytes": 1,
                 ],
@@ -35,7 +36,8 @@ private func lines(_ object: JSONValue, width: Int? = nil) -> [String] { Renderi
             "schema": "starling/journal.ls/1",
             "attachments": [
                 [
-                    "id": "7c1e00aa", "name": "holiday.jpg", "bytes": 4_100_000, "addedBy": "ana", "note": "for tonight",
+                    "id": "7c1e00aa", "name": "holiday.jpg", "bytes": 4_100_000, "addedBy": "ana",
+                    "note": "for tonight",
                     "present": true, "fraction": 1, "holders": ["ana", "ben"], "durable": true,
                 ],
                 [
@@ -58,7 +60,8 @@ private func lines(_ object: JSONValue, width: Int? = nil) -> [String] { Renderi
         let schemas = [
             "status", "peers", "members", "links", "clock", "nodes", "why", "events", "inbox", "send", "invite",
             "journal.add", "journal.ls", "journal.get", "journal.wait", "journal.rm", "journal.verify", "invite.ls",
-            "invite.revoke", "down", "up", "demo", "doctor", "config", "complete", "trace", "log", "notice", "unheard-of",
+            "invite.revoke", "down", "up", "demo", "session", "metrics", "doctor", "config", "complete", "trace", "log",
+            "notice", "unheard-of",
         ]
         let names = [
             "name", "id", "state", "address", "kind", "summary", "what", "result", "path", "peer", "label",
@@ -112,6 +115,31 @@ private func lines(_ object: JSONValue, width: Int? = nil) -> [String] { Renderi
 
         #expect(lines(event) == ["12:03:07  ben is linked  address 192.0.2.4:47800  id 00112233"])
         #expect(lines(["schema": "starling/events/1", "kind": "somethingNew"]) == ["–  something new"])
+    }
+
+    @Test func `metrics alone are Prometheus text`() {
+        let object: JSONValue = [
+            "schema": "starling/metrics/1", "counters": ["links.sentDatagrams": 12], "gauges": ["roundTrip": 0.5],
+        ]
+
+        #expect(
+            lines(object) == [
+                "# TYPE starling_links_sent_datagrams counter", "starling_links_sent_datagrams 12",
+                "# TYPE starling_round_trip gauge", "starling_round_trip 0.5",
+            ])
+    }
+
+    @Test func `a session shows its state and participants`() {
+        let object: JSONValue = [
+            "schema": "starling/session/1",
+            "session": [
+                "activity": ["title": "film night"], "state": "joined",
+                "participants": [["name": "ana", "isLocal": true], ["name": "ben", "isLocal": false]],
+            ],
+        ]
+
+        #expect(lines(object) == ["film night  joined", "  ana  (this node)", "  ben"])
+        #expect(lines(["schema": "starling/session/1", "session": nil]) == ["no activity"])
     }
 
     @Test func `progress fits the terminal and never breaks a line`() {

@@ -47,7 +47,8 @@ public struct NodePaths: Hashable, Sendable {
         guard let stateRoot else {
             throw CommandFailure(
                 code: "noStateDirectory",
-                message: "there is no place for the node's state: none of STARLING_STATE, XDG_STATE_HOME and HOME is set",
+                message:
+                    "there is no place for the node's state: none of STARLING_STATE, XDG_STATE_HOME and HOME is set",
                 hint: "STARLING_STATE=/var/lib/starling starling up", exit: .storage)
         }
         return stateRoot + "/" + name

@@ -32,8 +32,16 @@ public enum StandardStream {
     public static func write(_ text: String, to descriptor: Int32) -> Int32 { write(Array(text.utf8), to: descriptor) }
 
     private static func check(_ number: Int32) throws(End) {
-        if number == EPIPE || number == EBADF { throw .closed }
-        if number != 0 { throw .failed(errorNumber: number) }
+        if let end = end(for: number) { throw end }
+    }
+
+    /// What an error number of a write means for the command; `nil` for none.
+    static func end(for number: Int32) -> End? {
+        switch number {
+        case 0: nil
+        case EPIPE, EBADF: .closed
+        default: .failed(errorNumber: number)
+        }
     }
 
     /// Writes all of `bytes`; returns an error number, 0 when all is written. Waits for a slow reader.

@@ -138,7 +138,8 @@ public struct CommandLineParser: Sendable {
         } else {
             let members = table.members(of: verb.name).map { $0.name.dropFirst(verb.name.count + 1) }.map(String.init)
             if verb.arguments.isEmpty, let near = Suggestion.nearest(to: word, among: members) {
-                throw usage("\(verb.name) has no \(Self.shown(word))", hint: "did you mean \(program)\(verb.name) \(near)?")
+                throw usage(
+                    "\(verb.name) has no \(Self.shown(word))", hint: "did you mean \(program)\(verb.name) \(near)?")
             }
             throw usage("\(Self.shown(word)) is more than \(verb.name) takes", hint: usageLine(verb))
         }

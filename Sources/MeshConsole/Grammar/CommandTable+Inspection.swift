@@ -31,6 +31,18 @@ extension CommandTable {
                 Example("starling clock --json | jq .errorNanoseconds", "the error alone"),
             ]),
         VerbSpecification(
+            "session", "the activity of the mesh and who takes part",
+            examples: [
+                Example("starling session", "what it is, and the participants"),
+                Example("starling session --json | jq -r .session.state", "its state for a script"),
+            ]),
+        VerbSpecification(
+            "metrics", "counters and gauges, as Prometheus reads them",
+            examples: [
+                Example("starling metrics", "Prometheus text"),
+                Example("starling metrics --json | jq .counters", "for a script"),
+            ]),
+        VerbSpecification(
             "why", "how a peer is, or is not, reached",
             arguments: [ArgumentSpecification("NAME", .peer, "the peer")],
             examples: [
@@ -120,7 +132,8 @@ extension CommandTable {
             "fault", "break something on purpose, for tests",
             details: ["Only in a node started with --allow-faults."],
             arguments: [
-                ArgumentSpecification("WHAT", .choice(["loss", "delay", "partition", "kill", "clock", "clear"]), "what"),
+                ArgumentSpecification(
+                    "WHAT", .choice(["loss", "delay", "partition", "kill", "clock", "clear"]), "what"),
                 ArgumentSpecification("VALUE", .text, "whom and how much", required: false, repeats: true),
             ],
             examples: [

@@ -53,7 +53,8 @@ extension CommandTable {
             examples: [
                 Example("starling join starling:…", "join with a pasted invite"),
                 Example("starling join - < invite.txt", "with an invite from a file"),
-                Example("starling join starling:… --at 192.0.2.14:47800", "across networks that do not hear each other"),
+                Example(
+                    "starling join starling:… --at 192.0.2.14:47800", "across networks that do not hear each other"),
             ]),
         VerbSpecification(
             "down", "stop a node of this user",

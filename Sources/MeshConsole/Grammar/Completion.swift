@@ -51,7 +51,8 @@ private struct Finder {
             completion.words = matching(members).words
         }
         if let verb = scan.verb, verb.name != group || completion.words.isEmpty || prefix.isEmpty {
-            let kind = verb.arguments.indices.contains(scan.argumentCount)
+            let kind =
+                verb.arguments.indices.contains(scan.argumentCount)
                 ? verb.arguments[scan.argumentCount].kind
                 : verb.arguments.last.flatMap { $0.repeats ? $0.kind : nil }
             if let kind {

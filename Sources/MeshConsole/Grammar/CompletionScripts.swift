@@ -92,7 +92,8 @@ public enum CompletionScripts {
         for verb in verbs {
             let members = table.members(of: verb.name).map { String($0.name.dropFirst(verb.name.count + 1)) }
             let options = optionWords(verb.options + table.globalOptions)
-            let values = verb.arguments.first.map { Values($0.kind, verbs: names) }
+            let values =
+                verb.arguments.first.map { Values($0.kind, verbs: names) }
                 ?? (members.isEmpty ? .nothing : .words(members.joined(separator: " ")))
             output += "        \"\(verb.name)\")\n            if [[ \"$cur\" == -* ]]; then "
             output += "\(line(.words(options))); else \(line(values)); fi;;\n"
@@ -191,7 +192,8 @@ public enum CompletionScripts {
         if verb.name != verb.group {
             let member = verb.name.dropFirst(verb.group.count + 1)
             lines.append(
-                "complete -c starling -n \"__starling_verb '\(verb.group)'\" -a \(member) -d \(fishQuoted(verb.summary))")
+                "complete -c starling -n \"__starling_verb '\(verb.group)'\" -a \(member) -d \(fishQuoted(verb.summary))"
+            )
         }
         if let argument = verb.arguments.first {
             let values = fishValues(Values(argument.kind, verbs: table.firstWords(inREPL: false)))

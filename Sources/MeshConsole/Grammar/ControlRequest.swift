@@ -34,26 +34,30 @@ public enum ControlRequest {
     /// The requests of a verb, in order; `nil` when no node carries it out.
     public static func make(_ invocation: Invocation, _ surroundings: Surroundings) -> [JSONValue]? {
         switch invocation.verb {
-        case "status", "peers", "members", "links", "clock", "leave", "down":
+        case "status", "peers", "members", "links", "clock", "session", "metrics", "leave", "down":
             return [["verb": .string(invocation.verb)]]
         case "why": return [["verb": "why", "name": text(invocation.argument(0))]]
         case "events": return [events(invocation)]
         case "send": return [send(invocation, surroundings)]
         case "inbox":
-            return [[
-                "verb": "inbox", "follow": .bool(invocation.flag("follow")), "backlog": true,
-                "count": .bool(invocation.flag("count")),
-            ]]
+            return [
+                [
+                    "verb": "inbox", "follow": .bool(invocation.flag("follow")), "backlog": true,
+                    "count": .bool(invocation.flag("count")),
+                ]
+            ]
         case "invite": return [invite(invocation)]
         case "invite ls": return [["verb": "invite.ls"]]
         case "invite revoke": return [["verb": "invite.revoke", "id": text(invocation.argument(0))]]
         case "complete": return [["verb": "complete", "kind": text(invocation.argument(0))]]
         case "log": return [log(invocation)]
         case "trace":
-            return [[
-                "verb": "trace", "area": text(invocation.argument(0)), "from": text(invocation.text("from")),
-                "count": .integer(invocation.integer("count") ?? 20),
-            ]]
+            return [
+                [
+                    "verb": "trace", "area": text(invocation.argument(0)), "from": text(invocation.text("from")),
+                    "count": .integer(invocation.integer("count") ?? 20),
+                ]
+            ]
         case "fault": return [["verb": "fault", "arguments": .array(invocation.arguments)]]
         default: return journal(invocation, surroundings)
         }
@@ -77,11 +81,13 @@ public enum ControlRequest {
             }
         case "journal ls": return [["verb": "journal.ls", "follow": .bool(invocation.flag("follow"))]]
         case "journal get":
-            return [[
-                "verb": "journal.get", "id": id,
-                "directory": .string(surroundings.absolute(invocation.text("output") ?? ".")),
-                "force": .bool(invocation.flag("force")), "timeoutSeconds": timeout,
-            ]]
+            return [
+                [
+                    "verb": "journal.get", "id": id,
+                    "directory": .string(surroundings.absolute(invocation.text("output") ?? ".")),
+                    "force": .bool(invocation.flag("force")), "timeoutSeconds": timeout,
+                ]
+            ]
         case "journal wait":
             var members: [JSONValue.Member] = [.init("verb", "journal.wait"), .init("id", id)]
             if let replicas = invocation.options["replicas"] { members.append(.init("replicas", replicas)) }

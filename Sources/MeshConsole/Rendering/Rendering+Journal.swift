@@ -23,7 +23,8 @@ extension Rendering {
 
     private func added(_ object: JSONValue) -> String {
         let same = object["sameContentAs"]?.stringValue
-        let size = same.map { "(same content as \(safe(String($0.prefix(4)))), stored once)" }
+        let size =
+            same.map { "(same content as \(safe(String($0.prefix(4)))), stored once)" }
             ?? Quantity.bytes(object["bytes"]?.numberValue ?? 0)
         return "added \(style.apply(.strong, to: shortID(object["id"]))) \(text(object["name"])) \(size)"
     }

@@ -11,7 +11,8 @@ extension Rendering {
         var lines = ["node     " + node1.joined(separator: "  ")]
         if let mesh = object["mesh"], mesh != .null {
             let count = mesh["memberCount"]?.integerValue ?? 0
-            lines.append("mesh     \(text(mesh["label"], absent: "(no label)"))  \(count) \(count == 1 ? "member" : "members")")
+            lines.append(
+                "mesh     \(text(mesh["label"], absent: "(no label)"))  \(count) \(count == 1 ? "member" : "members")")
         } else {
             lines.append("mesh     none")
         }
@@ -31,7 +32,9 @@ extension Rendering {
 
     func clockSummary(_ clock: JSONValue) -> String {
         var parts = [text(clock["state"])]
-        if let error = clock["errorNanoseconds"]?.numberValue { parts.append("±\(Quantity.decimal(error / 1e6, 3)) ms") }
+        if let error = clock["errorNanoseconds"]?.numberValue {
+            parts.append("±\(Quantity.decimal(error / 1e6, 3)) ms")
+        }
         if let rate = clock["ratePartsPerMillion"]?.numberValue {
             parts.append("rate \(rate < 0 ? "" : "+")\(Quantity.decimal(rate, 2)) ppm")
         }
@@ -119,6 +122,41 @@ extension Rendering {
         return table.lines(style, width: width)
     }
 
+    func session(_ session: JSONValue) -> [String] {
+        guard session != .null else { return ["no activity"] }
+        let activity = session["activity"] ?? .null
+        let title = text(activity["title"] ?? activity["identifier"])
+        var lines = ["\(style.apply(.strong, to: title))  \(text(session["state"]))"]
+        for participant in session["participants"]?.arrayValue ?? [] {
+            let own = participant["isLocal"]?.boolValue == true ? "  (this node)" : ""
+            lines.append("  \(style.apply(.name, to: text(participant["name"])))\(own)")
+        }
+        return lines
+    }
+
+    /// The Prometheus text format: a type line, then the value; names in its alphabet.
+    func metrics(_ object: JSONValue) -> [String] {
+        [("counters", "counter"), ("gauges", "gauge")].flatMap { member, type -> [String] in
+            guard case .object(let values)? = object[member] else { return [] }
+            return values.flatMap { value -> [String] in
+                guard value.value.numberValue != nil else { return [] }
+                let name = "starling_" + Self.metricName(value.name)
+                return ["# TYPE \(name) \(type)", "\(name) \(text(value.value))"]
+            }
+        }
+    }
+
+    /// `sentDatagrams` as `sent_datagrams`; whatever is not a letter or digit becomes a line.
+    private static func metricName(_ name: String) -> String {
+        name.reduce(into: "") { output, character in
+            guard character.isASCII, character.isLetter || character.isNumber else {
+                output += "_"
+                return
+            }
+            output += (character.isUppercase && !output.isEmpty ? "_" : "") + character.lowercased()
+        }
+    }
+
     func why(_ object: JSONValue) -> [String] {
         let head = "\(style.apply(.name, to: text(object["name"])))  \(text(object["state"]))"
         var lines = ["\(head): \(text(object["summary"]))"]
@@ -164,7 +202,8 @@ extension Rendering {
             ])
         }
         if object["stopped"]?.boolValue == true {
-            return list.isEmpty ? ["no demo is running"] : ["stopped " + list.map { text($0["name"]) }.joined(separator: ", ")]
+            return list.isEmpty
+                ? ["no demo is running"] : ["stopped " + list.map { text($0["name"]) }.joined(separator: ", ")]
         }
         let links = object["linkCount"]?.integerValue ?? 0
         let state = object["alreadyRunning"]?.boolValue == true ? "demo is already running" : "mesh up"

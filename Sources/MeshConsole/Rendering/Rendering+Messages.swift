@@ -17,7 +17,8 @@ extension Rendering {
         let recipients = object["recipients"]?.arrayValue ?? []
         let what = count == 1 ? "sent" : "sent \(count) times"
         return recipients.isEmpty
-            ? "\(what); nobody is linked now, members get it when they are" : "\(what) to \(names(object["recipients"]))"
+            ? "\(what); nobody is linked now, members get it when they are"
+            : "\(what) to \(names(object["recipients"]))"
     }
 
     /// `12:03:07  ben is reachable  address 192.0.2.4:47800`

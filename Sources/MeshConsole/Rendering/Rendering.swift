@@ -24,6 +24,8 @@ public struct Rendering: Sendable {
         case "starling/links/1": return links(object["links"]?.arrayValue ?? [])
         case "starling/nodes/1": return nodes(object["nodes"]?.arrayValue ?? [])
         case "starling/clock/1": return clock(object)
+        case "starling/session/1": return session(object["session"] ?? .null)
+        case "starling/metrics/1": return metrics(object)
         case "starling/why/1": return why(object)
         case "starling/events/1": return [event(object)]
         case "starling/inbox/1": return [inbox(object)]

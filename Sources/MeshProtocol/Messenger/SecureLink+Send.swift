@@ -213,7 +213,7 @@ extension SecureLink {
             statistics: &statistics, into: &outbox, at: now)
     }
 
-    /// The last datagrams of a link: what is queued above bulk, at most sixteen datagrams of it, then CLOSE.
+    /// The last datagrams of a link: what is queued above bulk, at most sixteen datagrams of it, then CLOSE twice.
     mutating func sendClose(
         _ code: UInt8, sendsQueue: Bool, at now: HostTime, random: inout RandomStream,
         statistics: inout LinkTableStatistics, into outbox: inout Outbox<LinkOutput>
@@ -224,12 +224,14 @@ extension SecureLink {
             guard sendDatagram(through: .message, at: now, random: &random, statistics: &statistics, into: &outbox)
             else { break }
         }
-        guard generations[current].canSend else { return }
-        var bytes = startDatagram(reserving: 128, at: now)
-        Frame.appendClose(code, to: &bytes)
-        let record = SentDatagram(isEliciting: false, bytes: 0, sentAt: now)
-        _ = finish(
-            bytes, capacity: PaddingPolicy.capacity(of: WireLimits.baseDatagramBytes), record: record,
-            to: path.address, statistics: &statistics, into: &outbox, at: now)
+        // Twice: nothing retransmits it, and a peer that misses it waits for its own failure detection.
+        for _ in 0..<2 where generations[current].canSend {
+            var bytes = startDatagram(reserving: 128, at: now)
+            Frame.appendClose(code, to: &bytes)
+            let record = SentDatagram(isEliciting: false, bytes: 0, sentAt: now)
+            _ = finish(
+                bytes, capacity: PaddingPolicy.capacity(of: WireLimits.baseDatagramBytes), record: record,
+                to: path.address, statistics: &statistics, into: &outbox, at: now)
+        }
     }
 }

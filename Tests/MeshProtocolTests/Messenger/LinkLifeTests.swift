@@ -179,6 +179,29 @@ import Testing
         #expect(pipe.nodes[0].lost.isEmpty && pipe.nodes[1].lost.isEmpty)
     }
 
+    @Test func `on a lossy path a small command goes a second time after some milliseconds, bulk does not`() throws {
+        let pipe = LinkPipe.linkedPair(faults: PipeFaults(delay: .milliseconds(20)))
+        pipe.faults.loss = 0.05
+        for _ in 0..<300 {
+            try pipe.send([UInt8](repeating: 1, count: 1000), from: 0, to: 1)
+            pipe.run(for: .milliseconds(5))
+        }
+        pipe.faults.loss = 0
+        pipe.run(for: .seconds(2))
+        for (priority, copies) in [(Priority.command, 2), (.attachment, 1)] {
+            pipe.sent.removeAll()
+            try pipe.send([7], from: 0, to: 1, priority: priority)
+            pipe.run(for: .milliseconds(30))
+            let times = pipe.sent.filter { $0.from == pipe.nodes[0].address }.map(\.at)
+            #expect(times.count == copies)
+            if let first = times.first, let last = times.last, copies == 2 {
+                #expect((last - first).milliseconds >= 5 && (last - first).milliseconds <= 10)
+            }
+            pipe.run(for: .seconds(2))
+        }
+        #expect(pipe.nodes[1].messages.filter { $0.payload == [7] }.count == 2)
+    }
+
     @Test func `an unreliable message goes once`() throws {
         let pipe = LinkPipe.linkedPair()
         pipe.tap = { $0.from == pipe.nodes[0].address ? nil : $0 }
