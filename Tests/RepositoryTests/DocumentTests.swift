@@ -38,10 +38,14 @@ import Testing
         let ids = list.split(separator: "\n").filter { !$0.hasPrefix("#") }.compactMap {
             $0.split(separator: " ").first
         }
+        // A long title may stand on the line after `func`.
         var titles = ""
         for file in Repository.files(under: "Tests", withExtension: "swift") {
-            for line in try Repository.text(file).split(separator: "\n") where line.contains("func `") {
-                titles += line + "\n"
+            let text = try Repository.text(file)
+            for part in text.components(separatedBy: "func").dropFirst() {
+                let name = part.drop(while: \.isWhitespace)
+                guard name.first == "`" else { continue }
+                titles += name.dropFirst().prefix { $0 != "`" } + " \n"
             }
         }
 
