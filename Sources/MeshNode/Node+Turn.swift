@@ -80,7 +80,10 @@ extension Node {
 
     private func nextDeadline() async -> HostTime {
         var deadlines = [
-            await session.nextDeadline, await messenger.nextDeadline, await journal.nextDeadline,
+            // While a setting is on its way to the disk nothing leaves, so what the links want to send has no deadline:
+            // the turn would spin on it. The disk's answer wakes it.
+            await session.nextDeadline, pendingSettings == 0 ? await messenger.nextDeadline : nil,
+            await journal.nextDeadline,
             await coordinator.nextDeadline,
         ].compactMap(\.self)
         if let due = waiting.nextDeadline { deadlines.append(due) }
