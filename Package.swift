@@ -25,6 +25,7 @@ let package = Package(
     products: [
         .executable(name: "starling", targets: ["starling"]),
         .executable(name: "starling-benchmark", targets: ["starling-benchmark"]),
+        .executable(name: "starling-simulator", targets: ["starling-simulator"]),
         .library(name: "MeshTestKit", targets: ["MeshTestKit"]),
     ],
     targets: [
@@ -52,6 +53,7 @@ let package = Package(
             name: "starling-benchmark",
             dependencies: ["MeshNode", "MeshProtocol", "MeshSystem", "MeshCrypto", "MeshWire", "MeshBase"],
             swiftSettings: strict),
+        .executableTarget(name: "starling-simulator", dependencies: ["MeshTestKit"], swiftSettings: strict),
 
         // One test target per target, the same folders inside.
         tests("MeshBaseTests", ["MeshBase"]),
@@ -61,6 +63,10 @@ let package = Package(
         tests("MeshSystemTests", ["MeshSystem", "MeshCrypto", "MeshBase"]),
         tests("MeshConsoleTests", ["MeshConsole", "MeshBase"]),
         tests("MeshNodeTests", ["MeshNode", "MeshProtocol", "MeshSystem", "MeshCrypto", "MeshBase"]),
+        .testTarget(
+            name: "SimulationTests",
+            dependencies: ["MeshTestKit", "MeshNode", "MeshProtocol", "MeshSystem", "MeshCrypto", "MeshBase"],
+            exclude: ["Seeds.txt"], swiftSettings: strict),
         tests("RepositoryTests", []),
     ],
     swiftLanguageModes: [.v6]

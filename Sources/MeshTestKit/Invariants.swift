@@ -1,0 +1,199 @@
+import MeshBase
+import MeshCrypto
+import MeshNode
+import MeshProtocol
+import MeshSystem
+
+/// Something that must hold of a cluster, with the sentence that its check proves.
+public struct Invariant: Sendable {
+    /// When it must hold.
+    public enum Kind: Hashable, Sendable {
+        /// At every instant, whatever the network does.
+        case always
+        /// Some time after the last fault.
+        case eventually
+    }
+
+    public var name: String
+    public var kind: Kind
+    /// What is proven when the check finds nothing.
+    public var sentence: String
+    /// Violations in words; empty when it holds.
+    public var check: @Sendable (ClusterView) -> [String]
+}
+
+/// A cluster at one instant, as its nodes and disks show it, beside what was really done.
+public struct ClusterView: Sendable {
+    public struct NodeView: Sendable {
+        public var name: String
+        public var snapshot: NodeSnapshot
+        /// Digest of each attachment's bytes as they are on this node's disk, by the attachment's record; of complete
+        /// ones only.
+        public var attachmentHashes: [RecordID: Bytes32]
+        /// The mesh clock at the instant of the view, and its stated error.
+        public var meshTime: MeshTime
+    }
+
+    /// Nodes that run, in order.
+    public var nodes: [NodeView]
+    /// What each life of each node received, those that ended too.
+    public var received: [[ReceivedText]]
+    /// What was really sent: sender's name and text.
+    public var sent: Set<ReceivedText>
+    /// Digests of the files that were really added, by name.
+    public var added: [String: Bytes32]
+    public var spinCount: UInt64
+
+    /// Looks at a cluster. Costs a few milliseconds; no simulated time passes.
+    public init(_ cluster: Cluster, sent: Set<ReceivedText> = [], added: [String: Bytes32] = [:]) {
+        self.sent = sent
+        self.added = added
+        spinCount = cluster.spinCount
+        nodes = cluster.running.compactMap { host in
+            guard let snapshot = cluster.snapshot(of: host.index) else { return nil }
+            return NodeView(
+                name: host.name, snapshot: snapshot,
+                attachmentHashes: Self.hashes(snapshot.attachments, on: host.storage), meshTime: snapshot.meshTime)
+        }
+        received = cluster.nodes.flatMap(\.receivedByLife)
+    }
+
+    private static func hashes(_ attachments: [AttachmentSummary], on storage: SimulatedStorage) -> [RecordID: Bytes32]
+    {
+        var hashes: [RecordID: Bytes32] = [:]
+        for attachment in attachments {
+            guard let bytes = storage.completeBytes(of: attachment.content) else { continue }
+            hashes[attachment.id] = Digest.hash32(bytes)
+        }
+        return hashes
+    }
+}
+
+extension SimulatedStorage {
+    /// The bytes of a content that is complete here, without injected faults.
+    func completeBytes(of id: ContentID) -> [UInt8]? {
+        let earlier = faults
+        defer { faults = earlier }
+        faults.readFailure = 0
+        do {
+            guard let content = try contents().first(where: { $0.id == id && $0.isComplete }) else { return nil }
+            var bytes: [UInt8] = []
+            for index in content.leaves.indices { bytes += try readChunk(id: id, index: UInt64(index)) }
+            return bytes
+        } catch {
+            return nil
+        }
+    }
+}
+
+/// What every scenario is checked against.
+public enum Invariants {
+    public static let all: [Invariant] = [
+        noDuplicate, noForgery, noSpinning, attachmentsAreGenuine, equalMembers, equalRecords, equalAttachments,
+        clocksAgree,
+    ]
+
+    public static let noDuplicate = Invariant(
+        name: "no duplicate delivery", kind: .always,
+        sentence: "A process receives each message at most once, however often the network repeats it."
+    ) { view in
+        view.received.flatMap { life -> [String] in
+            var seen: Set<ReceivedText> = []
+            return life.filter { !seen.insert($0).inserted }.map { "received twice: \($0.text) from \($0.from)" }
+        }
+    }
+
+    public static let noForgery = Invariant(
+        name: "no forgery", kind: .always,
+        sentence: "Every message received was sent, byte for byte, by the member it is shown to come from."
+    ) { view in
+        view.received.flatMap { life in
+            life.filter { !view.sent.contains($0) }.map { "never sent: \($0.text.prefix(80)) from \($0.from)" }
+        }
+    }
+
+    public static let noSpinning = Invariant(
+        name: "no spinning", kind: .always,
+        sentence: "A node comes to rest at every instant: no deadline is left in the past."
+    ) { view in view.spinCount == 0 ? [] : ["nodes spun at \(view.spinCount) instants"] }
+
+    public static let attachmentsAreGenuine = Invariant(
+        name: "genuine attachments", kind: .always,
+        sentence: "An attachment shown as complete has on every disk exactly the bytes that its adder's file had."
+    ) { view in
+        view.nodes.flatMap { node in
+            node.snapshot.attachments.compactMap { attachment -> String? in
+                guard attachment.isPresent, let expected = view.added[attachment.name] else { return nil }
+                let isGenuine = node.attachmentHashes[attachment.id] == expected
+                return isGenuine ? nil : "\(node.name) holds other bytes of \(attachment.name)"
+            }
+        }
+    }
+
+    public static let equalMembers = Invariant(
+        name: "equal member lists", kind: .eventually,
+        sentence: "All running nodes list the same members in the same states, and one another as alive."
+    ) { view in
+        let alive = Set(view.nodes.map(\.snapshot.id))
+        return view.nodes.flatMap { node -> [String] in
+            let shown = Set(node.snapshot.members.filter { $0.state == .alive }.map(\.peer))
+            let ids = Set(node.snapshot.members.map(\.peer))
+            let first = view.nodes.first.map { Set($0.snapshot.members.map(\.peer)) } ?? []
+            var violations: [String] = []
+            if shown != alive { violations.append("\(node.name) shows \(shown.count) of \(alive.count) alive") }
+            if ids != first { violations.append("\(node.name) lists \(ids.count) members, others \(first.count)") }
+            return violations
+        }
+    }
+
+    public static let equalRecords = Invariant(
+        name: "equal record sets", kind: .eventually, sentence: "All running nodes hold the same signed records."
+    ) { view in
+        let heads = Set(view.nodes.map(\.snapshot.recordsHead))
+        let counts = view.nodes.map { "\($0.name) \($0.snapshot.recordCount)" }.joined(separator: ", ")
+        return heads.count <= 1 ? [] : ["record sets differ: \(counts)"]
+    }
+
+    public static let equalAttachments = Invariant(
+        name: "equal attachment hashes", kind: .eventually,
+        sentence: "All running nodes list the same attachments, and hold the same bytes of each."
+    ) { view in
+        let lists = Set(view.nodes.map { Set($0.snapshot.attachments.map(\.id)) })
+        let held = Set(view.nodes.map(\.attachmentHashes))
+        var violations = lists.count <= 1 ? [] : ["attachment lists differ"]
+        for node in view.nodes {
+            let missing = node.snapshot.attachments.count { !$0.isPresent }
+            if missing > 0 { violations.append("\(node.name) lacks \(missing) attachments") }
+        }
+        if violations.isEmpty, held.count > 1 { violations.append("attachment hashes differ") }
+        return violations
+    }
+
+    public static let clocksAgree = Invariant(
+        name: "clocks agree", kind: .eventually,
+        sentence: "All running nodes follow one mesh clock, and differ by no more than the errors they state."
+    ) { view in
+        guard Set(view.nodes.map(\.snapshot.clock.epoch)).count <= 1 else { return ["more than one clock epoch"] }
+        var violations: [String] = []
+        for node in view.nodes where node.snapshot.clock.state != .steady {
+            violations.append("\(node.name)'s clock is \(node.snapshot.clock.state.rawValue)")
+        }
+        for (place, left) in view.nodes.enumerated() {
+            for right in view.nodes.dropFirst(place + 1) {
+                let difference = left.meshTime.since(right.meshTime).nanoseconds.magnitude
+                let stated = (left.snapshot.clock.error + right.snapshot.clock.error).nanoseconds
+                if difference > UInt64(max(0, stated)) {
+                    violations.append("\(left.name) and \(right.name) are \(difference) ns apart, stated \(stated)")
+                }
+            }
+        }
+        return violations
+    }
+
+    /// Violations of the invariants of a kind, each with the invariant's name.
+    public static func violations(_ kind: Invariant.Kind, in view: ClusterView) -> [String] {
+        all.filter { $0.kind == kind }.flatMap { invariant in
+            invariant.check(view).map { "\(invariant.name): \($0)" }
+        }
+    }
+}

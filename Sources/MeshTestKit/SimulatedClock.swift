@@ -1,0 +1,33 @@
+import MeshBase
+import MeshSystem
+
+/// A node's host clock on simulated time, with its own offset and rate, which a fault may change while it runs.
+public final class SimulatedClock: HostClock {
+    private let time: SimulatedTime
+    private let shape: Lock<MonotonicClock>
+
+    /// `ratePartsPerMillion` within ±100,000.
+    public init(time: SimulatedTime, offset: TimeSpan = .zero, ratePartsPerMillion: Double = 0) {
+        self.time = time
+        shape = Lock(Self.clock(offset, ratePartsPerMillion))
+    }
+
+    private static func clock(_ offset: TimeSpan, _ rate: Double) -> MonotonicClock {
+        guard let clock = MonotonicClock(offsetNanoseconds: offset.nanoseconds, ratePartsPerMillion: rate) else {
+            preconditionFailure("a clock's rate error is at most 100,000 ppm")
+        }
+        return clock
+    }
+
+    public func now() -> HostTime { hostTime(ofTrue: time.now) }
+    public func trueTime(of time: HostTime) -> Int64 { shape.withLock { $0 }.trueTime(of: time) }
+    public func hostTime(ofTrue nanoseconds: Int64) -> HostTime { shape.withLock { $0 }.hostTime(ofTrue: nanoseconds) }
+
+    /// The clock jumps by `span`, as one that stood still (negative) or was set does.
+    public func jump(by span: TimeSpan) {
+        shape.withLock { clock in
+            clock = Self.clock(
+                TimeSpan(nanoseconds: clock.offset) + span, Double(clock.ratePartsPerTrillion) / 1e6)
+        }
+    }
+}

@@ -1,0 +1,4 @@
+import Glibc
+import MeshTestKit
+
+exit(SimulatorProgram.run(Array(CommandLine.arguments.dropFirst())))
