@@ -9,6 +9,11 @@ public struct SeedList: Hashable, Sendable {
     public struct Malformed: Error, Hashable, Sendable {
         public var line: Int
         public var text: String
+
+        public init(line: Int, text: String) {
+            self.line = line
+            self.text = text
+        }
     }
 
     /// Seeds in one range at most: a longer one is a slip of the hand.

@@ -1,0 +1,160 @@
+import MeshBase
+import MeshNode
+import MeshProtocol
+import MeshTestKit
+import Testing
+
+/// Directed scenarios of a few real nodes.
+@Suite(.serialized) struct ClusterTests {
+    private func mesh(_ count: Int, seed: UInt64) throws -> Cluster {
+        let cluster = Cluster(seed: seed, count: count)
+        try cluster.start(0)
+        cluster.run(for: .milliseconds(200))
+        let invite = try #require(try cluster.invite(from: 0))
+        for index in 1..<count { try cluster.start(index, invite: invite) }
+        let isWhole = cluster.run(atMost: .seconds(10)) { cluster in
+            cluster.nodes.allSatisfy { cluster.snapshot(of: $0.index)?.members.count == count }
+        }
+        try #require(isWhole)
+        return cluster
+    }
+
+    @Test func `a late joiner gets a file whose adder was killed`() throws {
+        let cluster = Cluster(seed: 21, count: 3)
+        try cluster.start(0)
+        cluster.run(for: .milliseconds(200))
+        let invite = try #require(try cluster.invite(from: 0))
+        try cluster.start(1, invite: invite)
+        cluster.run(for: .seconds(2))
+        let bytes = (0..<200_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 7) }
+        cluster.nodes[0].storage.putFile(bytes, at: "/files/film.bin")
+        let added = try cluster.answer(to: ["verb": "journal.add", "path": "/files/film.bin"], of: 0)
+        try #require(added.errorCode == nil)
+        cluster.run(atMost: .seconds(20)) { $0.snapshot(of: 1)?.attachments.first?.isPresent == true }
+
+        cluster.kill(0)
+        try cluster.start(2, invite: try cluster.invite(from: 1))
+        let isThere = cluster.run(atMost: .seconds(30)) { $0.snapshot(of: 2)?.attachments.first?.isPresent == true }
+
+        #expect(isThere)
+        let id = try #require(cluster.snapshot(of: 2)?.attachments.first?.id.description)
+        let got = try cluster.answer(to: ["verb": "journal.get", "id": .string(id), "directory": "/out"], of: 2)
+        #expect(got.errorCode == nil)
+        #expect(cluster.nodes[2].storage.file(at: "/out/film.bin") == bytes)
+    }
+
+    @Test func `three nodes in a line hear one another's messages`() throws {
+        let cluster = Cluster(seed: 22, count: 3)
+        cluster.network.cut(0, 2)
+        try cluster.start(0)
+        cluster.run(for: .milliseconds(200))
+        let invite = try #require(try cluster.invite(from: 0))
+        try cluster.start(1, invite: invite)
+        cluster.run(for: .seconds(2))
+        try cluster.start(2, invite: try cluster.invite(from: 1))
+        let isWhole = cluster.run(atMost: .seconds(20)) { cluster in
+            cluster.nodes.allSatisfy { cluster.snapshot(of: $0.index)?.members.count { $0.state == .alive } == 3 }
+        }
+        try #require(isWhole)
+
+        let there = try cluster.request(["verb": "send", "text": "over two links"], of: 0)
+        let back = try cluster.request(["verb": "send", "text": "and back"], of: 2)
+        cluster.run(atMost: .seconds(20)) { _ in there.isFinished && back.isFinished }
+        cluster.run(for: .seconds(1))
+
+        #expect(there.errorCode == nil && back.errorCode == nil)
+        #expect(cluster.nodes[0].receivedByLife.last?.map(\.text) == ["and back"])
+        #expect(cluster.nodes[1].receivedByLife.last?.map(\.text).sorted() == ["and back", "over two links"])
+        #expect(cluster.nodes[2].receivedByLife.last?.map(\.text) == ["over two links"])
+    }
+
+    @Test func `a message finds its way round a link that was cut`() throws {
+        let cluster = try mesh(3, seed: 28)
+        cluster.run(for: .seconds(2))
+        cluster.network.cut(0, 2)
+
+        let sent = try cluster.request(["verb": "send", "text": "the long way"], of: 0)
+        let isThere = cluster.run(atMost: .seconds(60)) { $0.nodes[2].receivedByLife.last?.isEmpty == false }
+
+        #expect(isThere, "\(cluster.elapsed.seconds) s, \(sent.objects)")
+        #expect(cluster.nodes[2].receivedByLife.last?.map(\.text) == ["the long way"])
+    }
+
+    @Test func `a killed member is noticed by all within two seconds, and is itself again after a restart`() throws {
+        let cluster = try mesh(3, seed: 23)
+        cluster.run(for: .seconds(3))
+        let id = try #require(cluster.nodes[2].id)
+
+        cluster.kill(2)
+        let isNoticed = cluster.run(atMost: .seconds(2)) { cluster in
+            [0, 1].allSatisfy { index in
+                cluster.snapshot(of: index)?.members.contains { $0.peer.description == id && $0.state == .dead } == true
+            }
+        }
+        #expect(isNoticed)
+        try cluster.start(2)
+        let isBack = cluster.run(atMost: .seconds(15)) { cluster in
+            [0, 1, 2].allSatisfy { index in
+                cluster.snapshot(of: index)?.members.count { $0.state == .alive } == 3
+            }
+        }
+
+        #expect(isBack)
+        #expect(cluster.nodes[2].id == id)
+    }
+
+    @Test func `a member that leaves politely is known to have left at once`() throws {
+        let cluster = try mesh(3, seed: 24)
+        cluster.run(for: .seconds(2))
+        let id = try #require(cluster.nodes[1].id)
+
+        cluster.leave(1)
+        let isKnown = cluster.run(atMost: .seconds(1)) { cluster in
+            [0, 2].allSatisfy { index in
+                cluster.snapshot(of: index)?.members.contains { $0.peer.description == id && $0.state == .left } == true
+            }
+        }
+
+        #expect(isKnown)
+        #expect(!cluster.nodes[1].isRunning)
+    }
+
+    @Test func `members frozen for five seconds come back without being anybody else`() throws {
+        let cluster = try mesh(3, seed: 25)
+        cluster.run(for: .seconds(2))
+
+        cluster.freeze(1, for: .seconds(5))
+        cluster.run(for: .seconds(6))
+        let isWhole = cluster.run(atMost: .seconds(10)) { cluster in
+            cluster.nodes.allSatisfy { cluster.snapshot(of: $0.index)?.members.count { $0.state == .alive } == 3 }
+        }
+
+        #expect(isWhole)
+        #expect(cluster.nodes.allSatisfy { $0.startCount == 1 })
+    }
+
+    @Test func `host clocks days and 100 ppm apart show one mesh time within the stated error`() throws {
+        let cluster = try mesh(4, seed: 26)
+        cluster.run(for: .seconds(15))
+
+        let view = ClusterView(cluster)
+
+        #expect(Invariants.clocksAgree.check(view) == [])
+        let errors = view.nodes.map(\.snapshot.clock.error.nanoseconds)
+        #expect(errors.allSatisfy { $0 < 1_000_000 }, "\(errors)")
+    }
+
+    @Test func `a full disk fails an addition with a typed error and harms nothing else`() throws {
+        let cluster = try mesh(2, seed: 27)
+        cluster.nodes[0].storage.faults.isFull = true
+        cluster.nodes[0].storage.putFile([1, 2, 3], at: "/files/small.bin")
+
+        let refused = try cluster.answer(to: ["verb": "journal.add", "path": "/files/small.bin"], of: 0)
+        cluster.nodes[0].storage.faults.isFull = false
+        let added = try cluster.answer(to: ["verb": "journal.add", "path": "/files/small.bin"], of: 0)
+
+        #expect(refused.errorCode == "noSpace" || refused.errorCode == "storageFull")
+        #expect(added.errorCode == nil)
+        #expect(cluster.snapshot(of: 0)?.attachments.count == 1)
+    }
+}
