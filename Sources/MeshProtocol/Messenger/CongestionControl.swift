@@ -45,8 +45,18 @@ struct CongestionControl: Sendable {
     private static let startupGain = 2.885
     private static let phaseGains: [Double] = [1.25, 0.75, 1, 1, 1, 1, 1, 1]
     private static let windowGain = 2.0
-    /// Covers acknowledgements that come in batches, one per turn of the peer's loop.
-    private static let aggregationAllowance = 0.002
+    /// Seconds of the rate beyond the path's own delay that may be in flight: acknowledgements come in batches, one per
+    /// turn of the peer's loop, and on a busy machine a turn waits for a processor. What is measured above the least
+    /// round trip counts, within these bounds; the upper one is the most that bulk may queue on a path.
+    private static let aggregationAllowance = 0.002...0.01
+
+    private func aggregation(_ roundTrip: RoundTrip) -> Double {
+        guard let smoothed = roundTrip.smoothed, let least = roundTrip.least else {
+            return Self.aggregationAllowance.lowerBound
+        }
+        let excess = (smoothed - least).seconds
+        return min(max(excess, Self.aggregationAllowance.lowerBound), Self.aggregationAllowance.upperBound)
+    }
     private static let initialWindowBytes = 40_000
     private static let minimumWindowBytes = 16_384
     private static let roundTripProbeLength: TimeSpan = .milliseconds(50)
@@ -75,8 +85,8 @@ struct CongestionControl: Sendable {
         let delay = bandwidthDelay(roundTrip)
         if case .probeRoundTrip = mode { return max(Int(delay / 2), floor) }
         let gain: Double = if case .startup = mode { Self.startupGain } else { Self.windowGain }
-        let target = gain * delay + bandwidth * Self.aggregationAllowance
-        return max(Int(min(target, 1e9)), floor, bandwidth > 0 ? 0 : Self.initialWindowBytes)
+        let target = gain * delay + bandwidth * aggregation(roundTrip)
+        return max(Int(min(target, 1e9)), floor)
     }
 
     /// Bytes per second at which datagrams may leave.
@@ -188,7 +198,7 @@ struct CongestionControl: Sendable {
         case .startup:
             break
         case .drain:
-            if Double(bytesInFlight) <= bandwidthDelay(roundTrip) + bandwidth * Self.aggregationAllowance {
+            if Double(bytesInFlight) <= bandwidthDelay(roundTrip) + bandwidth * aggregation(roundTrip) {
                 mode = .probeBandwidth
                 phase = 2
                 phaseStartedAt = now

@@ -273,7 +273,8 @@ struct SecureLink: Sendable {
         probeTimeouts += 1
         lostScratch.removeAll(keepingCapacity: true)
         detection.declareOldestLost(count: 2, into: &lostScratch)
-        handleLost(at: now)
+        // Silence proves nothing about the path's rate: a peer whose processor is busy answers late.
+        handleLost(at: now, isProven: false)
         probeCredits = 2
         if queue.nextPriority == nil { wantsPing = true }
     }
@@ -285,9 +286,9 @@ struct SecureLink: Sendable {
         handleLost(at: now)
     }
 
-    private mutating func handleLost(at now: HostTime) {
+    private mutating func handleLost(at now: HostTime, isProven: Bool = true) {
         guard !lostScratch.isEmpty else { return }
-        congestion.lost(lostScratch)
+        if isProven { congestion.lost(lostScratch) }
         for datagram in lostScratch {
             datagramsLost += 1
             if datagram.probeSize != nil {
