@@ -135,7 +135,9 @@ struct CongestionControl: Sendable {
         for datagram in settled where datagram.isEliciting {
             bytes += datagram.bytes
             count += 1
-            if newest.map({ datagram.delivery.delivered > $0.delivery.delivered || datagram.sentAt > $0.sentAt }) ?? true {
+            if newest.map({ datagram.delivery.delivered > $0.delivery.delivered || datagram.sentAt > $0.sentAt })
+                ?? true
+            {
                 newest = datagram
             }
         }

@@ -36,7 +36,8 @@ struct CookieMint: Sendable {
 
     /// The COOKIE datagram that answers `datagram` from `source`.
     mutating func answer(
-        to datagram: Span<UInt8>, senderIndex: UInt32, from source: SocketAddress, secret: GroupSecret, at now: HostTime,
+        to datagram: Span<UInt8>, senderIndex: UInt32, from source: SocketAddress, secret: GroupSecret,
+        at now: HostTime,
         random: inout RandomStream
     ) -> [UInt8]? {
         renew(at: now, random: &random)

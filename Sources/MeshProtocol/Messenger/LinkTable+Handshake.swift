@@ -98,7 +98,8 @@ extension LinkTable {
         var bytes = dials[position].targets[target].initiation
         guard !bytes.isEmpty else { return }
         HandshakeSuite.appendMAC2(to: &bytes, cookie: dials[position].targets[target].cookie)
-        let wait = configuration.handshakeRetransmission * Int64(1 << min(dials[position].targets[target].sendCount, 16))
+        let wait =
+            configuration.handshakeRetransmission * Int64(1 << min(dials[position].targets[target].sendCount, 16))
         dials[position].targets[target].sendCount += 1
         dials[position].targets[target].nextSendAt = now + random.jittered(wait)
         statistics.initiationsSent += 1
@@ -300,7 +301,9 @@ extension LinkTable {
             dials[position].failure = .authenticationFailed
             return
         }
-        if let failure = objection(to: payload, expected: dials[position].request.expectedPeer, from: source, at: now, into: &outbox) {
+        if let failure = objection(
+            to: payload, expected: dials[position].request.expectedPeer, from: source, at: now, into: &outbox)
+        {
             failTarget(target, ofDial: position, failure, into: &outbox)
             return
         }
@@ -374,7 +377,8 @@ extension LinkTable {
         let keepsLink = link(to: payload.node)?.identity.incarnation == payload.incarnation
         guard keepsLink || slot(of: payload.node) != nil || hasRoomForLink else {
             statistics.refusedLinkLimit += 1
-            outbox.append(.event(ProtocolEvent(.limitReached, subject: payload.node, detail: [.init("limit", .text("links"))])))
+            outbox.append(
+                .event(ProtocolEvent(.limitReached, subject: payload.node, detail: [.init("limit", .text("links"))])))
             return
         }
         var handshake = handshake
@@ -455,7 +459,8 @@ extension LinkTable {
         guard objection(to: payload, expected: nil, from: source, at: now, into: &outbox) == nil else { return }
         guard slot(of: payload.node) != nil || hasRoomForLink else {
             statistics.refusedLinkLimit += 1
-            outbox.append(.event(ProtocolEvent(.limitReached, subject: payload.node, detail: [.init("limit", .text("links"))])))
+            outbox.append(
+                .event(ProtocolEvent(.limitReached, subject: payload.node, detail: [.init("limit", .text("links"))])))
             return
         }
         do throws(CryptoError) {
@@ -547,7 +552,8 @@ extension LinkTable {
         }
         do throws(CryptoError) {
             let cookie = try AuthenticatedCipher.openExtended(
-                datagram.sealedCookie.span, associated: initiation.span.extracting(HandshakeDatagram.mac1Offset..<initiation.count),
+                datagram.sealedCookie.span,
+                associated: initiation.span.extracting(HandshakeDatagram.mac1Offset..<initiation.count),
                 nonce: datagram.nonce.span, key: secret.cookieKey)
             dials[position].targets[target].cookie = SecretBytes(copying: cookie)
         } catch {

@@ -30,7 +30,8 @@ struct LinkTiming: Sendable {
         previousLateness = TimingHeader.unknown
         note(now)
         guard newestSendTime != 0 else {
-            return TimingHeader(sendTime: now.nanoseconds, echoSendTime: 0, hold: TimingHeader.unknown, previousLateness: lateness)
+            return TimingHeader(
+                sendTime: now.nanoseconds, echoSendTime: 0, hold: TimingHeader.unknown, previousLateness: lateness)
         }
         return TimingHeader(
             sendTime: now.nanoseconds, echoSendTime: newestSendTime, hold: TimingHeader.field(now - newestReceivedAt),
@@ -79,7 +80,9 @@ struct LinkTiming: Sendable {
         // An older datagram that comes late says nothing about the one that waits.
         guard keyIndex != finished.keyIndex || counter > finished.counter else { return nil }
         waiting = nil
-        if keyIndex == finished.keyIndex, counter == finished.counter &+ 1, header.previousLateness != TimingHeader.unknown {
+        if keyIndex == finished.keyIndex, counter == finished.counter &+ 1,
+            header.previousLateness != TimingHeader.unknown
+        {
             finished.sample.sentThere =
                 finished.sample.sentThere + .nanoseconds(Int64(header.previousLateness))
         }

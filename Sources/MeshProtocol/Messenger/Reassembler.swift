@@ -60,7 +60,8 @@ struct Reassembler: Sendable {
         // Runs of slots that are new are stored, runs that are held must repeat the same bytes.
         while slot < slots.upperBound {
             let isHeld = partials[position].held.contains(slot)
-            let end = isHeld
+            let end =
+                isHeld
                 ? partials[position].held.firstMissing(from: slot, limit: slots.upperBound)
                 : partials[position].held.firstContained(from: slot, limit: slots.upperBound)
             let from = (slot - slots.lowerBound) * WireLimits.fragmentSlotBytes

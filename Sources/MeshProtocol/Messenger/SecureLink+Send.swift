@@ -88,7 +88,8 @@ extension SecureLink {
         guard bytes.count > WireLimits.dataHeaderBytes + TimingHeader.byteCount else { return false }
         appendKeepTrackPing(to: &bytes, record: &record, limit: limit, at: now)
         return finish(
-            bytes, capacity: capacity, record: record, to: path.address, statistics: &statistics, into: &outbox, at: now)
+            bytes, capacity: capacity, record: record, to: path.address, statistics: &statistics, into: &outbox, at: now
+        )
     }
 
     private mutating func startDatagram(reserving capacity: Int, at now: HostTime) -> [UInt8] {
@@ -111,7 +112,8 @@ extension SecureLink {
             let delay = max(.zero, now - generations[position].acknowledgements.largestReceivedAt)
             AcknowledgementFrame.append(
                 keyIndex: generations[position].localIndex,
-                delayMicroseconds: UInt32(clamping: delay.nanoseconds / 1000), ranges: ranges.prefix(fitting), to: &bytes)
+                delayMicroseconds: UInt32(clamping: delay.nanoseconds / 1000), ranges: ranges.prefix(fitting),
+                to: &bytes)
             generations[position].acknowledgements.didSend()
             record.acknowledged = (generations[position].localIndex, newest.upperBound)
         }

@@ -166,7 +166,8 @@ struct SecureLink: Sendable {
     private var rekeyDeadline: HostTime {
         let generation = generations[current]
         let delay = generation.role == .initiator ? TimeSpan.zero : configuration.responderRekeyDelay
-        let due = generation.isWornByUse(configuration)
+        let due =
+            generation.isWornByUse(configuration)
             ? generation.createdAt : generation.createdAt + configuration.rekeyInterval + delay
         return max(due, rekeyNotBefore)
     }

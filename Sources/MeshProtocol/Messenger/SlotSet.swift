@@ -2,7 +2,8 @@ import MeshWire
 
 /// Which slots of one message: up to 257 of them, in five words.
 struct SlotSet: Sendable {
-    static let maximumSlots = (WireLimits.maximumLinkMessageBytes + WireLimits.fragmentSlotBytes - 1)
+    static let maximumSlots =
+        (WireLimits.maximumLinkMessageBytes + WireLimits.fragmentSlotBytes - 1)
         / WireLimits.fragmentSlotBytes
 
     private var words = InlineArray<5, UInt64>(repeating: 0)

@@ -83,7 +83,9 @@ import Testing
         #expect(pipe.link(1, 0)?.identity.address == pipe.nodes[0].address)
     }
 
-    @Test func `AB-46 AB-65 a new address gets at most three times its bytes until it has answered, and is left again`() throws {
+    @Test func `AB-46 AB-65 a new address gets at most three times its bytes until it has answered, and is left again`()
+        throws
+    {
         let pipe = LinkPipe.linkedPair()
         pipe.run(for: .seconds(1))
         for _ in 0..<200 { try pipe.send([UInt8](repeating: 1, count: 1000), from: 1, to: 0) }
@@ -204,7 +206,8 @@ import Testing
     @Test func `AB-24 AB-25 contradicting fragments deliver nothing`() throws {
         let pipe = LinkPipe.linkedPair()
         let slot = [UInt8](repeating: 1, count: 1024)
-        let frames = LinkPipe.fragment(id: 1, slot: 0, total: 2048, data: slot)
+        let frames =
+            LinkPipe.fragment(id: 1, slot: 0, total: 2048, data: slot)
             + LinkPipe.fragment(id: 1, slot: 0, total: 2048, data: [UInt8](repeating: 2, count: 1024))
             + LinkPipe.fragment(id: 1, slot: 1, total: 2048, data: slot)
         pipe.inject(try pipe.forge(frames, from: 0, to: 1), into: 1, from: pipe.nodes[0].address)

@@ -53,7 +53,8 @@ import Testing
             }
         }
         let statistics = pipe.nodes[1].table.statistics
-        let refused = statistics.refusedLength + statistics.refusedType + statistics.refusedIndex
+        let refused =
+            statistics.refusedLength + statistics.refusedType + statistics.refusedIndex
             + statistics.refusedReserved + statistics.refusedState
         #expect(refused == statistics.datagramsReceived)
     }
@@ -162,8 +163,10 @@ import Testing
         pipe.nodes[1].isSilent = true
         for number in 0..<20 {
             let peer = PeerID(Bytes32([UInt8](repeating: UInt8(number + 1), count: 32))!)
-            pipe.dial(0, DialRequest(
-                addresses: [pipe.nodes[1].address], secretID: LinkPipe.secret.id, expectedPeer: peer))
+            pipe.dial(
+                0,
+                DialRequest(
+                    addresses: [pipe.nodes[1].address], secretID: LinkPipe.secret.id, expectedPeer: peer))
         }
         pipe.run(for: .milliseconds(4900))
         #expect(Set(pipe.sent.map(\.bytes)).count == 1)
@@ -265,9 +268,11 @@ import Testing
 
     @Test func `somebody else at the address is refused`() {
         let pipe = LinkPipe.pair()
-        pipe.dial(0, DialRequest(
-            addresses: [pipe.nodes[1].address], secretID: LinkPipe.secret.id,
-            expectedPeer: LinkPipe.identity(9).peerID))
+        pipe.dial(
+            0,
+            DialRequest(
+                addresses: [pipe.nodes[1].address], secretID: LinkPipe.secret.id,
+                expectedPeer: LinkPipe.identity(9).peerID))
         pipe.run(for: .seconds(1))
         #expect(pipe.nodes[0].failures == [.wrongPeer])
         #expect(!pipe.isLinked(1, 0))
@@ -282,8 +287,11 @@ import Testing
     @Test func `the first address that answers wins, the others are left alone`() {
         let pipe = LinkPipe.pair()
         let dead = (0..<4).map { SocketAddress.ipv4(203, 0, 113, UInt8($0), port: 1) }
-        pipe.dial(0, DialRequest(
-            addresses: Array(dead[..<2]) + [pipe.nodes[1].address] + Array(dead[2...]), secretID: LinkPipe.secret.id))
+        pipe.dial(
+            0,
+            DialRequest(
+                addresses: Array(dead[..<2]) + [pipe.nodes[1].address] + Array(dead[2...]), secretID: LinkPipe.secret.id
+            ))
         pipe.run(for: .seconds(3))
         #expect(pipe.nodes[0].established.count == 1)
         let tried = Set(pipe.sent.filter { $0.bytes.count == 352 }.map(\.to))

@@ -52,7 +52,8 @@ import Testing
         #expect(seen.count > 100)
     }
 
-    @Test func `AB-48 a link whose counters end renews its keys, and without an answer stops without spinning`() throws {
+    @Test func `AB-48 a link whose counters end renews its keys, and without an answer stops without spinning`() throws
+    {
         var configuration = LinkConfiguration()
         configuration.firstCounter = ReplayWindow.counterLimit - 10
         configuration.counterSkipInterval = 0
@@ -218,7 +219,8 @@ import Testing
     // MARK: Speed
 
     @Test func `a command passes bulk that fills the path`() throws {
-        let pipe = LinkPipe.linkedPair(faults: PipeFaults(delay: .milliseconds(10), bandwidth: 1_250_000, maximumBytes: 1452))
+        let pipe = LinkPipe.linkedPair(
+            faults: PipeFaults(delay: .milliseconds(10), bandwidth: 1_250_000, maximumBytes: 1452))
         for _ in 0..<40 { try pipe.send([UInt8](repeating: 1, count: 65_536), from: 0, to: 1, priority: .attachment) }
         pipe.run(for: .seconds(1))
         let start = pipe.now

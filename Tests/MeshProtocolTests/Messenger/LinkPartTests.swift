@@ -92,7 +92,9 @@ import Testing
     private func fragment(_ id: UInt64, _ slot: Int, _ total: Int, _ data: [UInt8]) throws -> (FragmentFrame, [UInt8]) {
         let bytes = LinkPipe.fragment(id: id, slot: slot, total: total, data: data)
         var position = 0
-        guard case .fragment(let frame) = try Frame.next(in: bytes.span, at: &position) else { throw WireError.invalidValue }
+        guard case .fragment(let frame) = try Frame.next(in: bytes.span, at: &position) else {
+            throw WireError.invalidValue
+        }
         return (frame, Array(bytes[frame.payload]))
     }
 
@@ -233,7 +235,9 @@ import Testing
     @Test func `a probe timeout has no floor of 200 ms`() {
         var roundTrip = RoundTrip()
         for _ in 0..<20 { roundTrip.measure(.microseconds(200), acknowledgementDelay: .zero, at: .zero) }
-        #expect(roundTrip.probeTimeout(acknowledgementDelay: .milliseconds(2), initial: .milliseconds(100)) < .milliseconds(5))
+        #expect(
+            roundTrip.probeTimeout(acknowledgementDelay: .milliseconds(2), initial: .milliseconds(100))
+                < .milliseconds(5))
     }
 
     @Test func `a queue that is full refuses the newest, and bulk has its own bound`() throws {
@@ -242,7 +246,8 @@ import Testing
         configuration.maximumAttachmentQueueBytes = 2000
         var queue = SendQueue(epoch: 1, configuration: configuration)
         let message = { (priority: Priority) in
-            OutgoingMessage(channel: .gossip, payload: [UInt8](repeating: 0, count: 300), priority: priority, isReliable: true)
+            OutgoingMessage(
+                channel: .gossip, payload: [UInt8](repeating: 0, count: 300), priority: priority, isReliable: true)
         }
         try queue.enqueue(message(.command))
         try queue.enqueue(message(.message))

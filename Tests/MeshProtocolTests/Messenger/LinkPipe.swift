@@ -117,8 +117,10 @@ final class LinkPipe {
     func hostTime(_ index: Int) -> HostTime { now + nodes[index].clockOffset }
 
     func dial(_ from: Int, to: Int, named: Bool = true) {
-        dial(from, DialRequest(
-            addresses: [nodes[to].address], secretID: Self.secret.id, expectedPeer: named ? nodes[to].peerID : nil))
+        dial(
+            from,
+            DialRequest(
+                addresses: [nodes[to].address], secretID: Self.secret.id, expectedPeer: named ? nodes[to].peerID : nil))
     }
 
     func dial(_ from: Int, _ request: DialRequest) {
@@ -199,7 +201,9 @@ final class LinkPipe {
 
     // MARK: Network
 
-    private func deliver(_ bytes: [UInt8], to index: Int, from source: SocketAddress, into outbox: inout Outbox<LinkOutput>) {
+    private func deliver(
+        _ bytes: [UInt8], to index: Int, from source: SocketAddress, into outbox: inout Outbox<LinkOutput>
+    ) {
         var bytes = bytes
         var span = bytes.mutableSpan
         nodes[index].table.receive(
@@ -245,7 +249,8 @@ final class LinkPipe {
         }
         let copies = generator.unit() < faults.duplication ? 2 : 1
         for _ in 0..<copies {
-            flight.at = leaves + faults.delay + .nanoseconds(Int64(Double(faults.jitter.nanoseconds) * generator.unit()))
+            flight.at =
+                leaves + faults.delay + .nanoseconds(Int64(Double(faults.jitter.nanoseconds) * generator.unit()))
             insert(flight)
         }
     }
@@ -271,7 +276,9 @@ final class LinkPipe {
         while !isDone() {
             var next = flights.last?.at ?? .distantFuture
             for index in nodes.indices where !nodes[index].isSilent {
-                if let deadline = nodes[index].table.nextDeadline { next = min(next, deadline - nodes[index].clockOffset) }
+                if let deadline = nodes[index].table.nextDeadline {
+                    next = min(next, deadline - nodes[index].clockOffset)
+                }
             }
             guard next <= end else { break }
             if next <= now { idleTurns += 1 } else { idleTurns = 0 }
