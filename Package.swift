@@ -68,6 +68,8 @@ let package = Package(
             dependencies: ["MeshTestKit", "MeshNode", "MeshProtocol", "MeshSystem", "MeshCrypto", "MeshBase"],
             exclude: ["Seeds.txt"], swiftSettings: strict),
         tests("RepositoryTests", []),
+        // Real processes of the built command.
+        tests("ScenarioTests", ["starling"]),
     ],
     swiftLanguageModes: [.v6]
 )
