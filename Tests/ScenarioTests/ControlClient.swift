@@ -22,7 +22,7 @@ enum ControlClient {
         }
         guard connected == 0 else { return [] }
         _ = unsafe bytes.withUnsafeBytes {
-            unsafe send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL.rawValue))
+            unsafe send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
         }
         shutdown(descriptor, Int32(SHUT_WR))
         var answer: [UInt8] = []

@@ -52,7 +52,7 @@ extension Scenarios {
             defer { household.end() }
             let state = household.directory.appending(path: "state").path
             try #require(try await mounted("size=4m", at: state, in: household))
-            defer { unsafe umount2(state, Int32(MNT_DETACH.rawValue)) }
+            defer { unsafe umount2(state, Int32(MNT_DETACH)) }
             let film = try household.file("film.bin", bytes: 10 << 20)
             let ana = try await household.up("ana")
 
@@ -72,7 +72,7 @@ extension Scenarios {
             defer { household.end() }
             let state = household.directory.appending(path: "state").path
             try #require(try await mounted("ro", at: state, in: household))
-            defer { unsafe umount2(state, Int32(MNT_DETACH.rawValue)) }
+            defer { unsafe umount2(state, Int32(MNT_DETACH)) }
 
             for arguments in [[], ["--background"]] {
                 let refused = try await household.run(

@@ -2,14 +2,22 @@ import Foundation
 import Glibc
 
 /// A child of the test with its output in files: nothing fills up, and nobody waits for a grandchild that keeps a pipe.
-struct Subprocess {
+final class Subprocess {
     let pid: pid_t
     let output: URL
     let errorOutput: URL
+    /// Its number is free again once it was reaped: it is neither asked nor ended after that.
+    private var ended: Int32?
+
+    private init(pid: pid_t, output: URL, errorOutput: URL) {
+        self.pid = pid
+        self.output = output
+        self.errorOutput = errorOutput
+    }
 
     enum Failure: Error { case cannotStart(String, Int32) }
 
-    /// Nothing is inherited but the three standard descriptors; signals are at their defaults.
+    /// Signals are at their defaults, whatever the test process blocks or ignores.
     static func start(
         _ path: String, _ arguments: [String], environment: [String: String], input: URL, output: URL,
         errorOutput: URL
@@ -26,7 +34,6 @@ struct Subprocess {
         unsafe posix_spawn_file_actions_addopen(&actions, 0, input.path, O_RDONLY, 0)
         unsafe posix_spawn_file_actions_addopen(&actions, 1, output.path, create, 0o600)
         unsafe posix_spawn_file_actions_addopen(&actions, 2, errorOutput.path, create, 0o600)
-        unsafe posix_spawn_file_actions_addclosefrom_np(&actions, 3)
         var none = sigset_t()
         var all = sigset_t()
         unsafe sigemptyset(&none)
@@ -56,10 +63,11 @@ struct Subprocess {
 
     /// The exit code when it has ended, 128 + signal when one ended it; `nil` while it runs. Reaps it.
     func exitCode() -> Int32? {
+        if let ended { return ended }
         var status: Int32 = 0
-        let ended = unsafe waitpid(pid, &status, WNOHANG)
-        guard ended == pid else { return nil }
-        return status & 0x7f == 0 ? (status >> 8) & 0xff : 128 + (status & 0x7f)
+        guard unsafe waitpid(pid, &status, WNOHANG) == pid else { return nil }
+        ended = status & 0x7f == 0 ? (status >> 8) & 0xff : 128 + (status & 0x7f)
+        return ended
     }
 
     var outputText: String { Self.text(output) }

@@ -204,6 +204,9 @@ extension SessionStateMachine {
             list.note(contact: address, of: peer)
         }
         guard peer != localPeer else { return }
+        // The link of whoever was let in here is older than its membership.
+        if let address = links[peer]?.address { list.note(contact: address, of: peer) }
+        schedulePersist(at: now + configuration.keepAliveInterval)
         // A member that was let in while this node is up is alive by the word of who let it in; that word runs out.
         let isLive = phase == .member && now - startedAt > configuration.helloInterval
         var life = Liveness.unmet(at: now, grace: configuration.startGrace)

@@ -18,7 +18,8 @@ extension SessionStateMachine {
             return
         }
         list.note(contact: link.address, of: peer)
-        schedulePersist(at: now + configuration.redialInterval)
+        // Soon: whoever is killed right after it met its first peer must not return without knowing where that is.
+        schedulePersist(at: now + configuration.keepAliveInterval)
         if isNewLife, list.contains(peer) { outbox.append(.membersChanged) }
         noteHeard(peer, at: now, into: &outbox)
         // Under the epoch secret the peer is a member, even if its ADMIT record has not come this far yet.
