@@ -6,6 +6,7 @@ import MeshSystem
 /// The command: from the arguments of the process to its exit code.
 enum StarlingCommand {
     static func main() -> Never {
+        keepStandardDescriptors()
         ProcessSetup.ignoreBrokenPipes()
         signal(SIGINT) { _ in _exit(ExitCode.interrupted.rawValue) }
         let invocation: Invocation
@@ -21,6 +22,15 @@ enum StarlingCommand {
         let printer = Printer(
             isJSON: invocation.flag("json"), isQuiet: invocation.flag("quiet"), noColor: invocation.flag("no-color"))
         exit(run(invocation, printer).rawValue)
+    }
+
+    /// A standard descriptor that the starter closed would be the next file or socket that is opened here: the REPL then
+    /// waited for input from its own connection to the node (CLI-03).
+    private static func keepStandardDescriptors() {
+        for descriptor in Int32(0)...2 where fcntl(descriptor, F_GETFD) < 0 {
+            // The lowest free number is the missing one.
+            _ = unsafe open("/dev/null", O_RDWR)
+        }
     }
 
     /// Carries out one invocation and tells how it ended.

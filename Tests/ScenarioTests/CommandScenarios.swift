@@ -107,7 +107,7 @@ extension Scenarios {
             try await household.shell("\(tmux) -f /dev/null new-session -d -x 100 -y 40 \"$STARLING repl ana\"")
             func screen() async throws -> String { try await household.shell("\(tmux) capture-pane -p").output }
             try await household.eventually("the prompt is there") { try await screen().contains("ana") }
-            try await household.shell("\(tmux) send-keys -l 'send half a sen'")
+            try await household.shell("\(tmux) send-keys -l 'send \"half a sen'")
             for number in 0..<50 {
                 guard number % 10 == 0 else { continue }
                 try await nodes[1].ask("send", "message \(number)", "--repeat", "10")
@@ -117,13 +117,13 @@ extension Scenarios {
             }
             try await Task.sleep(for: .milliseconds(300))
             let middle = try await screen()
-            try await household.shell("\(tmux) send-keys -l 'tence, finished'; \(tmux) send-keys Enter")
+            try await household.shell("\(tmux) send-keys -l 'tence, finished\"'; \(tmux) send-keys Enter")
             try await household.eventually("ben hears the whole line") {
                 try await nodes[1].inboxTexts().contains("half a sentence, finished")
             }
 
             let lines = middle.split(separator: "\n").map(String.init)
-            #expect(lines.last?.hasSuffix("send half a sen") == true, "\(middle)")
+            #expect(lines.last?.hasSuffix("send \"half a sen") == true, "\(middle)")
             #expect(lines.filter { $0.contains("half a sen") }.count == 1, "\(middle)")
             #expect(lines.contains { $0.contains("message 40") }, "\(middle)")
         }

@@ -86,11 +86,16 @@ extension Scenarios {
         @Test func `CLI-10 without any setting a node starts with defaults or says what is missing`() async throws {
             let household = try Household()
             defer { household.end() }
-            household.environment = ["PATH": "/usr/bin:/bin", "STARLING": Command.path, "T": household.directory.path]
+            household.environment = ["PATH": "/usr/bin:/bin", "STARLING": Command.path]
 
-            let bare = try await household.run("up", "--no-discovery")
-            #expect(bare.exit == 7 || bare.exit == 2, "\(bare)")
-            #expect(bare.failure["hint"].text?.isEmpty == false)
+            let asked = try await household.run("status", "-n", "nobody-has-this-name")
+            #expect(asked.exit == 3, "\(asked)")
+            #expect(asked.failure["hint"].text?.isEmpty == false)
+            // Nothing can be made in /proc, not even by root.
+            household.environment["HOME"] = "/proc/self"
+            let refused = try await household.run("up", "--no-discovery", seconds: 8)
+            #expect(refused.exit == 7, "\(refused)")
+            #expect(refused.failure["hint"].text?.isEmpty == false)
 
             household.environment["STARLING_STATE"] = household.directory.appending(path: "own").path
             let ready = try await household.run(

@@ -54,10 +54,12 @@ extension Scenarios {
 
             #expect(try await nodes[1].inboxTexts() == [Self.hostile], "JSON carries the text as it is")
             for verb in ["journal ls", "inbox", "events", "status"] {
-                let shown = try await household.shell("$STARLING \(verb) -n ben; $STARLING \(verb) -n ben --json")
+                let shown = try await household.shell("$STARLING \(verb) -n ben")
                 #expect(shown.exit == 0)
                 #expect(isHarmless(shown.output), "\(verb): \(shown.output.debugDescription)")
                 #expect(isHarmless(shown.errorOutput), "\(verb): \(shown.errorOutput.debugDescription)")
+                let json = try await household.shell("$STARLING \(verb) -n ben --json")
+                #expect(json.output.unicodeScalars.allSatisfy { $0.value >= 0x20 || $0.value == 0x0a }, "\(json)")
             }
             let out = household.outputDirectory
             if added.exit == 0 {
