@@ -212,15 +212,21 @@ extension CoordinatorStateMachine {
                     ])))
     }
 
-    /// Nobody in step is heard. A member that returned to an empty mesh, or whole meshes that woke together, go on by
-    /// themselves after a while; the greatest id first, so that the others find somebody to follow.
+    /// Nobody in step on this line is heard. A member that returned to an empty mesh, or whole meshes that woke together,
+    /// go on by themselves after a while; the greatest id first, so that the others find somebody to follow. One that
+    /// had only begun to follow a line whose members are gone follows whoever is here, be that line the lesser: it has
+    /// no say, so nobody else would move.
     private mutating func endLoneliness(at now: HostTime, into outbox: inout Outbox<CoordinatorOutput>) {
         guard case .joining(let since, let adopted) = phase else { return }
         let silence = configuration.silenceLimit
-        let hears = neighbours.contains { $0.settledEpoch(at: now, silenceLimit: silence) != nil }
+        let heard = neighbours.compactMap { $0.settledEpoch(at: now, silenceLimit: silence) }
         let hasSenior = neighbours.contains { $0.peer > identity.peerID && now.since($0.reportedAt) <= silence }
         let patience = hasSenior ? configuration.lonelyTime * 2 : configuration.lonelyTime
-        guard !hears, now.since(adopted ?? since) >= patience else { return }
+        guard !heard.contains(epoch), now.since(adopted ?? since) >= patience else { return }
+        guard heard.isEmpty else {
+            if epoch != .none { startJoining(at: now) }
+            return
+        }
         if epoch == .none { epoch = ClockEpoch(birth: 1, id: random.uint64()) }
         becomeSteady(at: now, into: &outbox)
     }

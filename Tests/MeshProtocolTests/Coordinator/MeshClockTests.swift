@@ -321,6 +321,30 @@ struct MeshClockTests {
         #expect(mesh.spread() < 20_000)
     }
 
+    /// Found by the simulator (churn 13, 25 and 33): such a joiner waited for ever for the line it had lost.
+    @Test func `a joiner whose line dies before it is in step follows the lesser line that lives`() {
+        let mesh = simulation(seed: 21, count: 4, path: .wan)
+        mesh.found(0)
+        mesh.join(1, linkingTo: [])
+        mesh.join(2, linkingTo: [1])
+        mesh.run(20)
+        let living = mesh.nodes[1].machine.clock.epoch
+        #expect(living.hasPrefix("1-"))
+        mesh.join(3, linkingTo: [0])
+        mesh.run(1)
+        #expect(mesh.nodes[3].machine.clock.epoch == mesh.nodes[0].machine.clock.epoch)
+        #expect(mesh.state(3) == .joining)
+
+        mesh.leave(0)
+        mesh.link(3, 1)
+        mesh.link(3, 2)
+        mesh.run(30)
+
+        #expect((1..<4).allSatisfy { mesh.nodes[$0].machine.clock.epoch == living })
+        #expect((1..<4).allSatisfy { mesh.state($0) == .steady })
+        #expect(mesh.spread([1, 2, 3]) < 1_000_000)
+    }
+
     @Test func `two meshes that meet take the greater epoch, and the losers switch together`() {
         let mesh = simulation(seed: 14, count: 5)
         mesh.found(0)
