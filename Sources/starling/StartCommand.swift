@@ -60,6 +60,7 @@ struct StartCommand {
         options.bindAddresses = invocation.texts("bind")
         options.discovery = !invocation.flag("no-discovery")
         options.ephemeral = isEphemeral
+        options.maxAttachmentBytes = invocation.integer("max-attachment")
         options.setHostClock(invocation.options["host-clock"])
         options.allowFaults = invocation.flag("allow-faults")
         options.logLevels = settings.logLevels

@@ -116,7 +116,7 @@ extension CommandTable {
             examples: [
                 Example("starling log links=debug", "more about links, without a restart"),
                 Example("starling log", "the levels now"),
-            ]),
+            ], hidden: true),
         VerbSpecification(
             "trace", "the last exchanges of one area of a node",
             arguments: [ArgumentSpecification("AREA", .text, "links, gossip, session, journal or clock")],
@@ -127,7 +127,7 @@ extension CommandTable {
             examples: [
                 Example("trace links --from ana --count 3", "the last three with ana"),
                 Example("trace journal", "the last twenty of the journal"),
-            ]),
+            ], hidden: true),
         VerbSpecification(
             "fault", "break something on purpose, for tests",
             details: ["Only in a node started with --allow-faults."],
@@ -139,7 +139,7 @@ extension CommandTable {
             examples: [
                 Example("fault loss cyd 20%", "lose a fifth of what comes from cyd"),
                 Example("fault clear", "mend everything"),
-            ]),
+            ], hidden: true),
         VerbSpecification(
             "doctor", "check what can go wrong on this machine", place: .shell,
             details: ["Needs no network and no running node, takes at most five seconds; each line has its fix."],

@@ -68,6 +68,6 @@ extension CommandTable {
             examples: [
                 Example("starling journal verify", "all that is here"),
                 Example("starling journal verify 7c1e", "one"),
-            ]),
+            ], hidden: true),
     ]
 }

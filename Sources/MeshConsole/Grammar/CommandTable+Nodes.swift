@@ -7,6 +7,8 @@ extension CommandTable {
             "bind", .bindAddress, "ADDRESS", "use this address or interface only", default: "all of them",
             repeats: true),
         OptionSpecification("no-discovery", nil, "", "neither search the local network nor be found there"),
+        OptionSpecification(
+            "max-attachment", .size, "SIZE", "the largest file that `journal add` takes", default: "100 MiB"),
         OptionSpecification("ephemeral", nil, "", "keep nothing: identity and files go when the node goes"),
         OptionSpecification("background", nil, "", "return when the node is ready and leave it running"),
     ]
