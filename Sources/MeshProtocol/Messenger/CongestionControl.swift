@@ -32,6 +32,7 @@ struct CongestionControl: Sendable {
     /// Greatest delivery rate of each of the last rounds, in bytes per second.
     private var roundMaxima = InlineArray<10, Double>(repeating: 0)
     private var roundSlot = 0
+    private var slotStartedAt: HostTime = .distantPast
     private var fullBandwidth = 0.0
     private var roundsWithoutGrowth = 0
 
@@ -54,13 +55,16 @@ struct CongestionControl: Sendable {
         guard let smoothed = roundTrip.smoothed, let least = roundTrip.least else {
             return Self.aggregationAllowance.lowerBound
         }
-        let excess = (smoothed - least).seconds
+        let excess = (smoothed - least).seconds * 1.5
         return min(max(excess, Self.aggregationAllowance.lowerBound), Self.aggregationAllowance.upperBound)
     }
     private static let initialWindowBytes = 40_000
     private static let minimumWindowBytes = 16_384
     private static let roundTripProbeLength: TimeSpan = .milliseconds(50)
     private static let shortestPhase: TimeSpan = .milliseconds(2)
+    /// A slot of the rate's memory lasts a round, and at least this long: where a round trip takes microseconds, ten of
+    /// them are over before a peer that waits for a processor has had its turn, and the estimate would wear away.
+    private static let shortestSlot: TimeSpan = .milliseconds(20)
 
     init(initialRoundTrip: TimeSpan) { self.initialRoundTrip = initialRoundTrip }
 
@@ -145,7 +149,7 @@ struct CongestionControl: Sendable {
         delivered += bytes
         deliveredAt = now
         loss.note(acknowledged: count)
-        let isRoundStart = noteRound(newest)
+        let isRoundStart = noteRound(newest, at: now)
         noteRate(of: newest, roundTrip: roundTrip, at: now)
         firstSentAt = max(firstSentAt, newest.sentAt)
         if isRoundStart { checkGrowth() }
@@ -163,11 +167,12 @@ struct CongestionControl: Sendable {
 
     // MARK: The model
 
-    private mutating func noteRound(_ newest: SentDatagram) -> Bool {
+    private mutating func noteRound(_ newest: SentDatagram, at now: HostTime) -> Bool {
         guard newest.delivery.delivered >= roundEndsAt else { return false }
         roundEndsAt = delivered
         // A round with little to send says nothing against what was measured before.
-        if !roundIsApplicationLimited {
+        if !roundIsApplicationLimited, now - slotStartedAt >= Self.shortestSlot {
+            slotStartedAt = now
             roundSlot = (roundSlot + 1) % 10
             roundMaxima[roundSlot] = 0
         }
