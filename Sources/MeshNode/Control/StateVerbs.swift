@@ -4,45 +4,56 @@ import MeshSystem
 
 // The verbs that read what this node knows, now.
 
-enum StatusVerb: ControlVerb {
+/// A verb whose whole answer is one document made of a snapshot.
+protocol SnapshotVerb: ControlVerb {
+    static func document(_ snapshot: NodeSnapshot) -> JSONValue
+}
+
+extension SnapshotVerb {
+    static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
+        call.reply.answer(document(await node.snapshot()))
+    }
+}
+
+enum StatusVerb: SnapshotVerb {
     static let name = "status"
-    static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
-        call.reply.answer(Documents.status(await node.snapshot(), processID: Process.identifier))
+    static func document(_ snapshot: NodeSnapshot) -> JSONValue {
+        Documents.status(snapshot, processID: Process.identifier)
     }
 }
 
-enum PeersVerb: ControlVerb {
+enum PeersVerb: SnapshotVerb {
     static let name = "peers"
-    static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
-        call.reply.answer(Documents.peers(await node.snapshot()))
+    static func document(_ snapshot: NodeSnapshot) -> JSONValue {
+        Documents.peers(snapshot)
     }
 }
 
-enum MembersVerb: ControlVerb {
+enum MembersVerb: SnapshotVerb {
     static let name = "members"
-    static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
-        call.reply.answer(Documents.members(await node.snapshot()))
+    static func document(_ snapshot: NodeSnapshot) -> JSONValue {
+        Documents.members(snapshot)
     }
 }
 
-enum LinksVerb: ControlVerb {
+enum LinksVerb: SnapshotVerb {
     static let name = "links"
-    static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
-        call.reply.answer(Documents.links(await node.snapshot()))
+    static func document(_ snapshot: NodeSnapshot) -> JSONValue {
+        Documents.links(snapshot)
     }
 }
 
-enum ClockVerb: ControlVerb {
+enum ClockVerb: SnapshotVerb {
     static let name = "clock"
-    static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
-        call.reply.answer(Documents.clock(await node.snapshot()))
+    static func document(_ snapshot: NodeSnapshot) -> JSONValue {
+        Documents.clock(snapshot)
     }
 }
 
-enum SessionVerb: ControlVerb {
+enum SessionVerb: SnapshotVerb {
     static let name = "session"
-    static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
-        call.reply.answer(["schema": "starling/session/1", "session": Documents.session(await node.snapshot())])
+    static func document(_ snapshot: NodeSnapshot) -> JSONValue {
+        ["schema": "starling/session/1", "session": Documents.session(snapshot)]
     }
 }
 
