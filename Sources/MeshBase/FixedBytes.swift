@@ -65,6 +65,9 @@ public struct Bytes32: Hashable, Comparable, Sendable {
         self.fourth = fourth
     }
 
+    /// The first eight bytes as a big-endian number.
+    @inlinable public var leadingWord: UInt64 { first }
+
     /// `nil` unless exactly 32 bytes are given.
     @inlinable
     public init?(_ bytes: some Collection<UInt8>) {

@@ -26,6 +26,7 @@ public actor Coordinator {
 
     /// Handles inputs in order, then whatever is due.
     func perform(_ inputs: [Input], at now: HostTime) -> [CoordinatorOutput] {
+        guard !inputs.isEmpty || isDue(at: now) else { return [] }
         for input in inputs {
             switch input {
             case .message(let bytes, let peer): receive(bytes, from: peer, at: now)
@@ -34,11 +35,13 @@ public actor Coordinator {
             }
         }
         if let deadline = machine.nextDeadline, deadline <= now { machine.handleDeadline(at: now, into: &outbox) }
+        nextDeadline = machine.nextDeadline
         defer { outbox.removeAll() }
         return outbox.items
     }
 
-    var nextDeadline: HostTime? { machine.nextDeadline }
+    /// As of the last input: asking the machine would copy it.
+    private(set) var nextDeadline: HostTime?
     var current: CoordinatorStateMachine { machine }
 
     private func receive(_ bytes: [UInt8], from peer: PeerID, at now: HostTime) {
@@ -48,4 +51,6 @@ public actor Coordinator {
             malformedMessages += 1
         }
     }
+
+    private func isDue(at now: HostTime) -> Bool { nextDeadline.map { $0 <= now } ?? false }
 }

@@ -31,6 +31,7 @@ public actor Journal {
 
     /// Handles inputs in order, then whatever is due; posts storage requests.
     func perform(_ inputs: [Input], at now: HostTime) -> [JournalOutput] {
+        guard !inputs.isEmpty || isDue(at: now) else { return [] }
         for input in inputs {
             switch input {
             case .message(let bytes, let peer): receive(bytes, from: peer, at: now)
@@ -39,16 +40,19 @@ public actor Journal {
             }
         }
         if let deadline = machine.nextDeadline, deadline <= now { machine.handleDeadline(at: now, into: &outbox) }
+        nextDeadline = machine.nextDeadline
         return takeOutputs()
     }
 
     /// One command of a person, whose refusal is answered.
     func submit(_ command: JournalCommand, at now: HostTime) throws(CommandError) -> [JournalOutput] {
+        defer { nextDeadline = machine.nextDeadline }
         try machine.submit(command, at: now, into: &outbox)
         return takeOutputs()
     }
 
-    var nextDeadline: HostTime? { machine.nextDeadline }
+    /// As of the last input: asking the machine would copy it.
+    private(set) var nextDeadline: HostTime?
     var current: JournalStateMachine { machine }
     var attachments: [AttachmentSummary] { machine.attachments }
     func attachment(matching text: String) -> [AttachmentSummary] { machine.attachment(matching: text) }
@@ -72,4 +76,6 @@ public actor Journal {
         }
         return outputs
     }
+
+    private func isDue(at now: HostTime) -> Bool { nextDeadline.map { $0 <= now } ?? false }
 }

@@ -33,21 +33,25 @@ public actor Messenger {
         let count = transport.receive(limit: limit) { datagram, source, receivedAt in
             machine.receive(&datagram, from: source, receivedAt: receivedAt, at: now, into: &outbox)
         }
+        if count > 0 { nextDeadline = machine.nextDeadline }
         return (takeOutputs(), count >= limit)
     }
 
     /// Carries out commands in order, then whatever is due.
     func perform(_ commands: [MessengerCommand], at now: HostTime) -> [MessengerOutput] {
+        guard !commands.isEmpty || isDue(at: now) else { return [] }
         for command in commands {
             // A refusal here is the gossip telling us there is no mesh yet; commands of people go through `submit`.
             do { try machine.submit(command, at: now, into: &outbox) } catch { refusedCommands += 1 }
         }
         if let deadline = machine.nextDeadline, deadline <= now { machine.handleDeadline(at: now, into: &outbox) }
+        nextDeadline = machine.nextDeadline
         return takeOutputs()
     }
 
     /// One command of a person, whose refusal is answered.
     func submit(_ command: MessengerCommand, at now: HostTime) throws(CommandError) -> [MessengerOutput] {
+        defer { nextDeadline = machine.nextDeadline }
         try machine.submit(command, at: now, into: &outbox)
         return takeOutputs()
     }
@@ -70,18 +74,22 @@ public actor Messenger {
             let result = transport.send(datagrams)
             machine.didTransmit(at: result.startedAt)
         }
+        nextDeadline = machine.nextDeadline
         return others
     }
 
     func takeHeard() -> [PeerID] { machine.takeHeard() }
-    func restore(_ records: [[UInt8]]) -> [AcceptedRecord] { machine.restore(records) }
+    func restore(_ records: [[UInt8]]) -> [AcceptedRecord] {
+        defer { nextDeadline = machine.nextDeadline }
+        return machine.restore(records)
+    }
 
-    var nextDeadline: HostTime? { machine.nextDeadline }
-    /// How many more bytes of attachments each link's queue takes now.
-    func queueSpaces() -> [(peer: PeerID, byteCount: Int)] {
-        machine.links.linkedPeers.map { peer in
-            (peer, max(0, attachmentQueueBytes - machine.links.sendQueueBytes(to: peer)))
-        }
+
+    /// As of the last input: asking the machine would copy it.
+    private(set) var nextDeadline: HostTime?
+    /// How many more bytes of attachments a link's queue takes now, for each where that changed since the last call.
+    func takeQueueSpaces() -> [(peer: PeerID, byteCount: Int)] {
+        machine.takeAttachmentQueueBytes().map { ($0.peer, max(0, attachmentQueueBytes - $0.byteCount)) }
     }
 
     /// What the links measured, for the session's time-outs.
@@ -117,4 +125,6 @@ public actor Messenger {
         }
         return outputs
     }
+
+    private func isDue(at now: HostTime) -> Bool { nextDeadline.map { $0 <= now } ?? false }
 }

@@ -49,13 +49,13 @@ extension Node {
     /// Hands every actor its inputs, and what is due, until nobody has anything left for another.
     func settle(at now: HostTime) async {
         repeat {
-            for output in await session.perform(take(\.session), at: now) { await route(output, at: now) }
-            for output in await journal.perform(take(\.journal), at: now) { await route(output, at: now) }
-            for output in await coordinator.perform(take(\.coordinator), at: now) { route(output, at: now) }
-            for output in await messenger.perform(take(\.messenger), at: now) { route(output, at: now) }
+            for output in await session.perform(take(&work.session), at: now) { await route(output, at: now) }
+            for output in await journal.perform(take(&work.journal), at: now) { await route(output, at: now) }
+            for output in await coordinator.perform(take(&work.coordinator), at: now) { route(output, at: now) }
+            for output in await messenger.perform(take(&work.messenger), at: now) { route(output, at: now) }
             await answerFinished(at: now)
         } while work.isPending
-        if !work.records.isEmpty { storage.post(records: take(\.records)) }
+        if !work.records.isEmpty { storage.post(records: take(&work.records)) }
     }
 
     /// Tells whoever waited for a command that it is settled; an answer may begin the next command.
@@ -72,10 +72,10 @@ extension Node {
 
     /// The journal serves only as much as the links take, so a transfer never fills a queue that a command needs.
     private func offerQueueSpace(at now: HostTime) async {
-        for (peer, space) in await messenger.queueSpaces() {
+        for (peer, space) in await messenger.takeQueueSpaces() {
             work.journal.append(.command(.sendQueueSpace(peer, bytes: space)))
         }
-        await settle(at: now)
+        if work.isPending { await settle(at: now) }
     }
 
     private func nextDeadline() async -> HostTime {
@@ -92,9 +92,9 @@ extension Node {
         return work.isPending ? .distantPast : deadlines.min() ?? .distantFuture
     }
 
-    private func take<Element>(_ path: WritableKeyPath<TurnWork, [Element]>) -> [Element] {
-        guard !work[keyPath: path].isEmpty else { return [] }
-        defer { work[keyPath: path] = [] }
-        return work[keyPath: path]
+    private func take<Element>(_ items: inout [Element]) -> [Element] {
+        guard !items.isEmpty else { return [] }
+        defer { items = [] }
+        return items
     }
 }

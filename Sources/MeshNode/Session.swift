@@ -25,6 +25,7 @@ public actor Session {
 
     /// Handles inputs in order, then whatever is due.
     func perform(_ inputs: [Input], at now: HostTime) -> [SessionOutput] {
+        guard !inputs.isEmpty || isDue(at: now) else { return [] }
         for input in inputs {
             switch input {
             case .message(let bytes, let peer): machine.receive(bytes, from: peer, at: now, into: &outbox)
@@ -34,16 +35,19 @@ public actor Session {
             }
         }
         if let deadline = machine.nextDeadline, deadline <= now { machine.handleDeadline(at: now, into: &outbox) }
+        nextDeadline = machine.nextDeadline
         return takeOutputs()
     }
 
     /// One command of a person, whose refusal is answered.
     func submit(_ command: SessionCommand, at now: HostTime) throws(CommandError) -> [SessionOutput] {
+        defer { nextDeadline = machine.nextDeadline }
         try machine.submit(command, at: now, into: &outbox)
         return takeOutputs()
     }
 
-    var nextDeadline: HostTime? { machine.nextDeadline }
+    /// As of the last input: asking the machine would copy it.
+    private(set) var nextDeadline: HostTime?
     var members: [Member] { machine.members }
     var current: SessionStateMachine { machine }
 
@@ -51,4 +55,6 @@ public actor Session {
         defer { outbox.removeAll() }
         return outbox.items
     }
+
+    private func isDue(at now: HostTime) -> Bool { nextDeadline.map { $0 <= now } ?? false }
 }

@@ -112,10 +112,9 @@ extension CoordinatorStateMachine {
             neighbours[index].filter.update(at: now)
             neighbours[index].newSamples = 0
         }
-        // Never in step with anything periodic on the path (a radio that sleeps shows its edge only to odd moments),
-        // nor with the other nodes.
-        let interval = random.jittered(isActive(at: now) ? configuration.activeInterval : configuration.idleInterval)
-        nextTick = now + interval
+        let next = followingTick(after: now)
+        let interval = next - now
+        nextTick = next
         lookForGreaterEpoch(at: now, into: &outbox)
         let votes = votes(at: now)
         if let consensus = ClockConsensus(votes) {
@@ -132,6 +131,13 @@ extension CoordinatorStateMachine {
             endLoneliness(at: now, into: &outbox)
         }
         for index in neighbours.indices { report(to: index, answers: 0, at: now, into: &outbox) }
+    }
+
+    /// Never in step with anything periodic on the path (a radio that sleeps shows its edge only to odd moments), nor
+    /// with the other nodes. What is not urgent goes with the keep-alives.
+    private mutating func followingTick(after now: HostTime) -> HostTime {
+        guard !isActive(at: now) else { return now + random.jittered(configuration.activeInterval) }
+        return grid.next(after: now + random.jittered(configuration.idleInterval) - TickGrid.standardInterval / 2)
     }
 
     /// Whether ten corrections a second are needed: something is new, or not yet where it belongs.

@@ -68,6 +68,7 @@ public struct PeerOffset: Hashable, Sendable {
 /// mean error. Nobody is special, so nobody's leaving moves anything. Only a joining, merging or woken node steps.
 public struct CoordinatorStateMachine: Sendable {
     public let configuration: CoordinatorConfiguration
+    let grid: TickGrid
     public internal(set) var statistics = CoordinatorStatistics()
     public private(set) var lamport = LamportClock()
 
@@ -112,6 +113,7 @@ public struct CoordinatorStateMachine: Sendable {
     public init(identity: NodeIdentity, configuration: CoordinatorConfiguration, random: RandomStream) {
         self.identity = identity
         self.configuration = configuration
+        grid = TickGrid(of: identity.peerID)
         self.random = random
         commands = CommandOrder(capacity: configuration.orderCapacity)
         allowance = StepAllowance(limit: configuration.stepAllowance, refill: configuration.stepAllowanceRefill)

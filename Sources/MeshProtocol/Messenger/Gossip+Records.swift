@@ -503,9 +503,15 @@ extension Gossip {
         if let time = wantAt, time <= now { pursuePending(at: now, into: &outbox) }
     }
 
+    /// With the keep-alives; to each peer at moments of its own.
+    mutating func nextHead(after now: HostTime) -> HostTime {
+        grid.next(after: now + random.jittered(configuration.headInterval) - TickGrid.standardInterval / 2)
+    }
+
     private mutating func sayHead(to peer: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
         guard let link = links[peer], link.nextHeadAt <= now else { return }
-        links[peer]?.nextHeadAt = now + random.jittered(configuration.headInterval)
+        let next = nextHead(after: now)
+        links[peer]?.nextHeadAt = next
         guard log.genesisID != nil else { return }
         send(.head(log.head), to: peer, priority: .repair, isReliable: false, into: &outbox)
     }

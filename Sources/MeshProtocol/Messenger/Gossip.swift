@@ -17,6 +17,7 @@ import MeshWire
 public struct Gossip: Sendable {
     let identity: NodeIdentity
     let configuration: GossipConfiguration
+    let grid: TickGrid
     var random: RandomStream
     var counters = GossipStatistics()
 
@@ -77,6 +78,7 @@ public struct Gossip: Sendable {
     public init(identity: NodeIdentity, configuration: GossipConfiguration, random: RandomStream) {
         self.identity = identity
         self.configuration = configuration
+        grid = TickGrid(of: identity.peerID)
         self.random = random
         log = RecordLog(configuration: configuration)
     }
@@ -214,7 +216,7 @@ public struct Gossip: Sendable {
         guard peer != identity.peerID else { return }
         var neighbour = Neighbour(
             incarnation: incarnation, configuration: configuration,
-            firstHeadAt: now + random.jittered(configuration.headInterval), now: now)
+            firstHeadAt: nextHead(after: now), now: now)
         // A link in place of another: what the peer said stays true, and so does what it did.
         if let replaced = links[peer], replaced.incarnation == incarnation { neighbour.inherit(replaced) }
         links[peer] = neighbour

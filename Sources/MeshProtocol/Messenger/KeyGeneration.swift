@@ -104,9 +104,11 @@ struct KeyGeneration: Sendable {
         return .opened
     }
 
-    /// Whether the keys are due to be replaced.
-    func isWorn(at now: HostTime, configuration: LinkConfiguration, extra: TimeSpan) -> Bool {
-        now - createdAt >= configuration.rekeyInterval + extra || isWornByUse(configuration)
+    /// When this side replaces the keys: at once when they are worn by use, else by age.
+    func rekeyAt(_ configuration: LinkConfiguration) -> HostTime {
+        guard !isWornByUse(configuration) else { return createdAt }
+        return createdAt + configuration.rekeyInterval
+            + (role == .initiator ? TimeSpan.zero : configuration.responderRekeyDelay)
     }
 
     /// Worn by use, not by age. Half of the spare counters before the limit are left for the new handshake.

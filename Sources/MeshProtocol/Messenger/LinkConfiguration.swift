@@ -84,6 +84,8 @@ public struct LinkConfiguration: Sendable {
 
     /// Longest delay of an acknowledgement; a quarter of the round trip when that is less.
     public var maximumAcknowledgementDelay: TimeSpan = .milliseconds(25)
+    /// A link that sends only keep-alives and clock reports asks for an acknowledgement this often.
+    public var fleetingPingInterval: TimeSpan = .seconds(2)
     /// Bytes queued or unacknowledged per peer before `send` says `queueFull`: bulk, and everything else.
     public var maximumAttachmentQueueBytes = 8 << 20
     public var maximumQueueBytes = 4 << 20

@@ -26,7 +26,7 @@ public struct LinkTable: Sendable {
     private(set) var secrets: [GroupSecret] = []
     private(set) var membershipHead = Bytes16.zero
 
-    var links: [SecureLink?] = []
+    var links = LinkSlots()
     private var slots: [PeerID: Int] = [:]
     var owners: [UInt32: IndexOwner] = [:]
     var dials: [Dial] = []
@@ -36,8 +36,8 @@ public struct LinkTable: Sendable {
     var cookies: CookieMint
     var history: DialHistory
     var handshakeRate: LoadMeter
-    private var heard: [PeerID] = []
-    private var transmitted: [Int] = []
+    private var heard = SlotMarks()
+    private var transmitted = SlotMarks()
 
     /// Epoch secret and sixteen tickets.
     public static let maximumSecrets = 17
@@ -117,17 +117,16 @@ public struct LinkTable: Sendable {
             return
         }
         // Before the link exists nothing is kept for it (AB-22).
-        guard case .link(let slot) = owners[header.receiverIndex],
-            let position = links[slot]?.generationPosition(localIndex: header.receiverIndex)
-        else {
+        guard case .link(let slot) = owners[header.receiverIndex] else {
             statistics.refusedIndex += 1
             return
         }
         let reception = links[slot]?.receive(
-            &datagram, header: header, generation: position, from: source, receivedAt: receivedAt, at: now,
-            random: &random, statistics: &statistics, into: &outbox)
+            &datagram, header: header, from: source, receivedAt: receivedAt, at: now, random: &random,
+            statistics: &statistics, into: &outbox)
         switch reception {
-        case .accepted: noteHeard(slot)
+        case .accepted: heard.mark(slot)
+        case .unknownIndex: statistics.refusedIndex += 1
         case .replay: statistics.refusedReplay += 1
         case .badTag, nil: statistics.refusedTag += 1
         case .closedByPeer: removeLink(slot, loss: .closedByPeer, into: &outbox)
@@ -143,13 +142,6 @@ public struct LinkTable: Sendable {
         case .unknownType: statistics.refusedType += 1
         default: statistics.refusedReserved += 1
         }
-    }
-
-    private mutating func noteHeard(_ slot: Int) {
-        // Asked in place: binding the link would copy it, and then its arrays at the next change.
-        guard links[slot]?.isMarkedHeard == false, let peer = links[slot]?.peer else { return }
-        links[slot]?.isMarkedHeard = true
-        heard.append(peer)
     }
 
     // MARK: Commands
@@ -181,8 +173,7 @@ public struct LinkTable: Sendable {
         _ message: OutgoingMessage, to peer: PeerID, at now: HostTime
     ) throws(CommandError) {
         guard let slot = slots[peer] else { throw .notConnected }
-        try links[slot]?.queue.enqueue(message)
-        links[slot]?.messagesSent += 1
+        try links[slot]?.enqueue(message)
     }
 
     /// Sends what is queued above bulk, then CLOSE, and forgets the link; says `lost(.closedHere)`.
@@ -208,8 +199,7 @@ public struct LinkTable: Sendable {
         for index in halfOpen.expire(at: now) { owners[index] = nil }
         runDials(at: now, into: &outbox)
         runFinals(at: now, into: &outbox)
-        for slot in links.indices {
-            guard let deadline = links[slot]?.nextDeadline, deadline <= now else { continue }
+        for slot in links.indices where links.isDue(slot, at: now) {
             handleLinkDeadline(slot, at: now, into: &outbox)
         }
     }
@@ -223,7 +213,7 @@ public struct LinkTable: Sendable {
         if links[slot]?.takeRekey(at: now) ?? false { beginRekey(slot, at: now, into: &outbox) }
     }
 
-    /// When `handleDeadline` has something to do, and then `flush`. Cost: one look at every link.
+    /// When `handleDeadline` has something to do, and then `flush`. Cost: one small entry of every link.
     public var nextDeadline: HostTime? {
         var next: HostTime?
         let consider = { (time: HostTime?) in
@@ -233,39 +223,31 @@ public struct LinkTable: Sendable {
         consider(halfOpen.nextDeadline)
         for dial in dials { consider(dial.nextDeadline) }
         for final in finals { consider(final.nextSendAt) }
-        for slot in links.indices { consider(links[slot]?.nextDeadline) }
+        consider(links.nextDeadline)
         return next
     }
 
     // MARK: Out
 
-    /// Assembles datagrams from the queues as pacing and congestion allow; called once at the end of a turn.
+    /// Assembles datagrams from the queues as pacing and congestion allow; called once at the end of a turn. Cost: the
+    /// links that were changed or due since the last call.
     public mutating func flush(at now: HostTime, into outbox: inout Outbox<LinkOutput>) {
-        for slot in links.indices {
-            guard links[slot]?.wantsFlush(at: now) ?? false else { continue }
-            links[slot]?.flush(at: now, random: &random, statistics: &statistics, into: &outbox)
-            if links[slot]?.didSendSinceTransmit ?? false { transmitted.append(slot) }
+        for slot in links.takeChanged() {
+            let didSend = links[slot]?.flush(
+                at: now, random: &random, statistics: &statistics, into: &outbox)
+            if didSend ?? false { transmitted.mark(slot) }
         }
     }
 
     /// When the datagrams of the last flush really left: host time right before the system call.
     public mutating func didTransmit(at actual: HostTime) {
-        for slot in transmitted where links[slot]?.didSendSinceTransmit ?? false {
-            links[slot]?.didSendSinceTransmit = false
-            links[slot]?.timing.didTransmit(at: actual)
-        }
-        transmitted.removeAll(keepingCapacity: true)
+        for slot in transmitted.takeAll() { links[slot]?.timing.didTransmit(at: actual) }
     }
 
     /// Peers from which something authentic arrived since the last call, sorted.
     public mutating func takeHeard() -> [PeerID] {
-        guard !heard.isEmpty else { return [] }
-        for peer in heard {
-            if let slot = slots[peer] { links[slot]?.isMarkedHeard = false }
-        }
-        let peers = heard.sorted()
-        heard.removeAll(keepingCapacity: true)
-        return peers
+        let slots = heard.takeAll()
+        return slots.isEmpty ? [] : slots.compactMap { links.peer($0) }.sorted()
     }
 
     // MARK: Queries
@@ -275,6 +257,13 @@ public struct LinkTable: Sendable {
     /// Bytes queued for `peer`, or sent and not yet acknowledged; zero when not linked. Each message is charged 128
     /// bytes beside its payload.
     public func sendQueueBytes(to peer: PeerID) -> Int { link(to: peer)?.queue.bytes ?? 0 }
+
+    /// Links whose queue of attachments grew or shrank since the last call, sorted by peer, and the bytes it holds; a
+    /// new link is among them once.
+    public mutating func takeAttachmentQueueBytes() -> [(peer: PeerID, byteCount: Int)] {
+        let changes = links.takeAttachmentBytes()
+        return changes.count < 2 ? changes : changes.sorted { $0.peer < $1.peer }
+    }
 
     /// Sorted.
     public var linkedPeers: [PeerID] { slots.keys.sorted() }
@@ -286,14 +275,7 @@ public struct LinkTable: Sendable {
     // MARK: Links come and go
 
     mutating func insertLink(_ link: SecureLink) -> Int {
-        let slot: Int
-        if let free = links.firstIndex(where: { $0 == nil }) {
-            links[free] = link
-            slot = free
-        } else {
-            links.append(link)
-            slot = links.count - 1
-        }
+        let slot = links.insert(link)
         slots[link.peer] = slot
         return slot
     }
@@ -304,9 +286,8 @@ public struct LinkTable: Sendable {
         guard let link = links[slot] else { return }
         for generation in link.generations { owners[generation.localIndex] = nil }
         finals.removeAll { $0.slot == slot }
-        links[slot] = nil
+        links.remove(slot)
         slots[link.peer] = nil
-        heard.removeAll { $0 == link.peer }
         abandonRekeys(of: link.peer)
         statistics.linksLost += 1
         outbox.append(.lost(link.peer, loss))

@@ -115,6 +115,11 @@ public struct MessengerStateMachine: Sendable {
 
     public mutating func takeHeard() -> [PeerID] { links.takeHeard() }
 
+    /// Links whose queue of attachments grew or shrank since the last call, and the bytes it holds.
+    public mutating func takeAttachmentQueueBytes() -> [(peer: PeerID, byteCount: Int)] {
+        links.takeAttachmentQueueBytes()
+    }
+
     /// Records from the store, checked again in full; returned in causal order, for the machines above.
     public mutating func restore(_ records: [[UInt8]]) -> [AcceptedRecord] {
         let accepted = gossip.restore(records)

@@ -6,6 +6,8 @@ extension SecureLink {
     enum Reception {
         case accepted
         case replay, badTag
+        /// Keys that are gone.
+        case unknownIndex
         case closedByPeer
         /// Authentic, and against the protocol.
         case violation
@@ -13,10 +15,11 @@ extension SecureLink {
 
     /// Opens one DATA datagram in place and takes its frames.
     mutating func receive(
-        _ datagram: inout MutableSpan<UInt8>, header: DataHeader, generation position: Int, from source: SocketAddress,
-        receivedAt: HostTime, at now: HostTime, random: inout RandomStream, statistics: inout LinkTableStatistics,
+        _ datagram: inout MutableSpan<UInt8>, header: DataHeader, from source: SocketAddress, receivedAt: HostTime,
+        at now: HostTime, random: inout RandomStream, statistics: inout LinkTableStatistics,
         into outbox: inout Outbox<LinkOutput>
     ) -> Reception {
+        guard let position = generationPosition(localIndex: header.receiverIndex) else { return .unknownIndex }
         let byteCount = datagram.count
         switch generations[position].open(&datagram, counter: header.counter) {
         case .replay: return .replay
@@ -93,6 +96,8 @@ extension SecureLink {
                 takeResponse(number, from: source, at: now, into: &outbox)
             case .message(let message):
                 take(message, plain: plain, position: position, statistics: &statistics, into: &outbox)
+                // A sender that wants to know the fate of an unreliable message says PING beside it.
+                if message.messageID == nil { continue }
             case .fragment(let fragment):
                 take(fragment, plain: plain, position: position, statistics: &statistics, into: &outbox)
             case .unknown:

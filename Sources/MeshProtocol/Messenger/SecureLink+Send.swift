@@ -6,17 +6,25 @@ extension SecureLink {
     /// Datagrams that urgent messages may have in flight beyond the window.
     private static let urgentAllowanceBytes = 65_536
 
-    /// Whether `flush` would find anything to do: one cheap look per link and turn.
+    mutating func enqueue(_ message: OutgoingMessage) throws(CommandError) {
+        try queue.enqueue(message)
+        messagesSent += 1
+    }
+
+    /// Whether `flush` would find anything to do.
     func wantsFlush(at now: HostTime) -> Bool {
         queue.nextPriority != nil || !pathResponses.isEmpty || hasControl(at: now)
             || (canProbe && mtu.nextProbeAt.map { $0 <= now } ?? false)
     }
 
-    /// Assembles and seals datagrams until the queues are empty or pacing, congestion or the path says stop.
+    /// Assembles and seals datagrams until the queues are empty or pacing, congestion or the path says stop. Returns
+    /// whether any was made.
     mutating func flush(
         at now: HostTime, random: inout RandomStream, statistics: inout LinkTableStatistics,
         into outbox: inout Outbox<LinkOutput>
-    ) {
+    ) -> Bool {
+        guard wantsFlush(at: now) else { return false }
+        let sentBefore = datagramsSent
         isPacingBlocked = false
         updatePacer(at: now)
         sendPathResponses(at: now, random: &random, statistics: &statistics, into: &outbox)
@@ -34,6 +42,7 @@ extension SecureLink {
         if queue.nextPriority == nil {
             congestion.noteApplicationLimited(bytesInFlight: detection.bytesInFlight)
         }
+        return datagramsSent > sentBefore
     }
 
     /// The least urgent priority that may send now; `nil` when none may.
@@ -53,9 +62,9 @@ extension SecureLink {
     private func hasControl(at now: HostTime) -> Bool {
         if wantsPing { return true }
         if path.owesChallenge(at: now) { return true }
-        for generation in generations {
-            if generation.acknowledgements.isDue { return true }
-            if let deadline = generation.acknowledgements.deadline, deadline <= now { return true }
+        for position in generations.indices {
+            if generations[position].acknowledgements.isDue { return true }
+            if let deadline = generations[position].acknowledgements.deadline, deadline <= now { return true }
         }
         return false
     }
@@ -82,8 +91,9 @@ extension SecureLink {
             Frame.appendPathChallenge(challenge, to: &bytes)
             record.isEliciting = true
         }
-        if let lowest, appendMessages(to: &bytes, limit: limit, through: lowest, record: &record, at: now) {
-            record.isEliciting = true
+        if let lowest {
+            let filling = appendMessages(to: &bytes, limit: limit, through: lowest, record: &record, at: now)
+            askForFate(of: filling, in: &bytes, record: &record, limit: limit, at: now)
         }
         guard bytes.count > WireLimits.dataHeaderBytes + TimingHeader.byteCount else { return false }
         appendKeepTrackPing(to: &bytes, record: &record, limit: limit, at: now)
@@ -121,13 +131,27 @@ extension SecureLink {
 
     private mutating func appendMessages(
         to bytes: inout [UInt8], limit: Int, through lowest: Priority, record: inout SentDatagram, at now: HostTime
-    ) -> Bool {
+    ) -> SendQueue.Filling {
         let insures = congestion.lossFraction > configuration.insuranceLossFraction
         let emptyRoom = PaddingPolicy.capacity(of: datagramLimit) - TimingHeader.byteCount
         return queue.fill(
             &bytes, limit: limit, emptyRoom: emptyRoom, through: lowest, contents: &record.contents, at: now,
             insurance: insures ? configuration.insuranceDelay : nil,
             maximumInsuredBytes: configuration.maximumInsuredBytes)
+    }
+
+    /// A reliable message asks for an acknowledgement by itself; an unreliable one needs a PING for that. Keep-alives and
+    /// clock reports do without, save now and then, so that loss and round trip stay known: acknowledging each would
+    /// double the traffic of an idle mesh.
+    private mutating func askForFate(
+        of filling: SendQueue.Filling, in bytes: inout [UInt8], record: inout SentDatagram, limit: Int, at now: HostTime
+    ) {
+        let isDue = now - detection.lastElicitingSentAt >= configuration.fleetingPingInterval
+        guard filling == .lasting || (filling == .fleeting && isDue) else { return }
+        if record.contents.isEmpty, !record.isEliciting, bytes.count + FrameType.headerBytes <= limit {
+            Frame.appendPing(to: &bytes)
+        }
+        record.isEliciting = true
     }
 
     /// A datagram that only acknowledges is never acknowledged itself, and the ranges would pile up: now and then it
@@ -165,7 +189,6 @@ extension SecureLink {
         statistics.datagramsSent += 1
         statistics.bytesSent += UInt64(bytes.count)
         lastSentAt = now
-        didSendSinceTransmit = true
         outbox.append(.transmit(OutgoingDatagram(bytes: bytes, destination: address)))
         return true
     }

@@ -39,7 +39,6 @@ struct SecureLink: Sendable {
     var lastSentAt: HostTime
     var isPacingBlocked = false
     var lastPingWithAcknowledgement: HostTime = .distantPast
-    var didSendSinceTransmit = false
 
     // MARK: Incoming
     var reassembler: Reassembler
@@ -49,7 +48,6 @@ struct SecureLink: Sendable {
     /// How long the peer has been heard in all, gaps above a second counted as one.
     var listenedFor: TimeSpan = .zero
     var expiredAt: TimeSpan = .zero
-    var isMarkedHeard = false
 
     // MARK: Counters
     var datagramsSent: UInt64 = 0
@@ -164,12 +162,7 @@ struct SecureLink: Sendable {
     }
 
     private var rekeyDeadline: HostTime {
-        let generation = generations[current]
-        let delay = generation.role == .initiator ? TimeSpan.zero : configuration.responderRekeyDelay
-        let due =
-            generation.isWornByUse(configuration)
-            ? generation.createdAt : generation.createdAt + configuration.rekeyInterval + delay
-        return max(due, rekeyNotBefore)
+        max(generations[current].rekeyAt(configuration), rekeyNotBefore)
     }
 
     // MARK: Address
@@ -231,10 +224,13 @@ struct SecureLink: Sendable {
     /// A challenge with its padding fits.
     static let smallestAllowance = 128
 
+    /// What the table keeps beside the link. Changes nothing: it is mutating so that it is asked in place.
+    mutating func glance() -> (deadline: HostTime, attachmentBytes: Int) { (nextDeadline, queue.attachmentBytes) }
+
     var nextDeadline: HostTime {
         var deadline = min(lastHeardAt + configuration.idleLimit, rekeyDeadline)
-        for generation in generations {
-            if let end = generation.retiresAt { deadline = min(deadline, end) }
+        for position in generations.indices {
+            if let end = generations[position].retiresAt { deadline = min(deadline, end) }
         }
         if let lossTime = detection.lossTime { deadline = min(deadline, lossTime) }
         if let validation = path.nextDeadline { deadline = min(deadline, validation) }
@@ -244,8 +240,8 @@ struct SecureLink: Sendable {
 
     private var sendDeadline: HostTime {
         var deadline = lastSentAt + configuration.keepAliveInterval
-        for generation in generations {
-            if let due = generation.acknowledgements.deadline { deadline = min(deadline, due) }
+        for position in generations.indices {
+            if let due = generations[position].acknowledgements.deadline { deadline = min(deadline, due) }
         }
         if let probe = probeDeadline { deadline = min(deadline, probe) }
         if let insurance = queue.nextInsuranceAt { deadline = min(deadline, insurance) }

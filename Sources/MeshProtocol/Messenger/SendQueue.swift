@@ -113,13 +113,24 @@ struct SendQueue: Sendable {
 
     // MARK: Out
 
+    /// What a datagram was filled with.
+    enum Filling: Int, Comparable {
+        case nothing
+        /// Only unreliable messages of the clock and of membership: the next ones make up for them.
+        case fleeting
+        /// Something whose fate the sender must learn.
+        case lasting
+
+        static func < (left: Filling, right: Filling) -> Bool { left.rawValue < right.rawValue }
+    }
+
     /// Appends frames to `plain` until it holds `limit` bytes or nothing of `priorities` fits; notes the reliable parts
-    /// in `contents`. `emptyRoom`: bytes of frames that an empty datagram takes. Returns whether anything was appended.
+    /// in `contents`. `emptyRoom`: bytes of frames that an empty datagram takes.
     mutating func fill(
         _ plain: inout [UInt8], limit: Int, emptyRoom: Int, through lowest: Priority, contents: inout SentContents,
         at now: HostTime, insurance: TimeSpan?, maximumInsuredBytes: Int
-    ) -> Bool {
-        var appended = false
+    ) -> Filling {
+        var filling = Filling.nothing
         for priority in Priority.allCases where priority <= lowest {
             while let (index, isAgain) = head(priority) {
                 guard
@@ -128,14 +139,15 @@ struct SendQueue: Sendable {
                         contents: &contents)
                 else {
                     // No room for the more urgent one: nothing less urgent may pass it.
-                    return appended
+                    return filling
                 }
-                appended = true
+                let isFleeting = priority == .clock && !entries[Int(index)].message.isReliable
+                filling = max(filling, isFleeting ? .fleeting : .lasting)
                 finishTurn(Int(index), priority: priority, isAgain: isAgain)
                 noteInsurance(Int(index), at: now, delay: insurance, maximumBytes: maximumInsuredBytes)
             }
         }
-        return appended
+        return filling
     }
 
     private func head(_ priority: Priority) -> (index: Int32, isAgain: Bool)? {
@@ -158,7 +170,7 @@ struct SendQueue: Sendable {
     ) -> Bool {
         guard giveID(index, emptyRoom: emptyRoom) else { return false }
         let total = entries[index].message.payload.count
-        let wholeBytes = MessageFrame.overhead(isReliable: entries[index].message.isReliable) + total
+        let wholeBytes = Self.wholeFrameBytes(entries[index].message)
         let isWhole = entries[index].isUntouched || entries[index].lost.first == 0..<entries[index].slots
         if isWhole, wholeBytes <= room {
             appendWhole(index, to: &plain, contents: &contents)
@@ -167,6 +179,12 @@ struct SendQueue: Sendable {
         // What fits whole into the next datagram waits for it, unless that would waste a lot of this one.
         if isWhole, wholeBytes <= emptyRoom, total <= 4 * WireLimits.fragmentSlotBytes { return false }
         return appendPiece(index, to: &plain, room: room, contents: &contents)
+    }
+
+    /// An unreliable message leaves room for the PING that asks for its fate.
+    private static func wholeFrameBytes(_ message: OutgoingMessage) -> Int {
+        MessageFrame.overhead(isReliable: message.isReliable) + message.payload.count
+            + (message.isReliable ? 0 : FrameType.headerBytes)
     }
 
     private mutating func appendWhole(_ index: Int, to plain: inout [UInt8], contents: inout SentContents) {
@@ -222,7 +240,7 @@ struct SendQueue: Sendable {
     /// Gives the message its id and, when it will go in pieces, a place among those; `false` when it must wait.
     private mutating func giveID(_ index: Int, emptyRoom: Int) -> Bool {
         let message = entries[index].message
-        let goesInPieces = MessageFrame.overhead(isReliable: message.isReliable) + message.payload.count > emptyRoom
+        let goesInPieces = Self.wholeFrameBytes(message) > emptyRoom
         if goesInPieces, message.isReliable, !entries[index].isOpenInPieces {
             guard hasPlaceForPieces(message) else { return false }
             entries[index].isOpenInPieces = true

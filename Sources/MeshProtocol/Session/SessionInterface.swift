@@ -152,7 +152,7 @@ public struct InviteSummary: Sendable {
 /// Tuning of the session. Relations between the values are asserted in its tests.
 public struct SessionConfiguration: Hashable, Sendable {
     /// Between two keep-alives on a watched link.
-    public var keepAliveInterval = TimeSpan.milliseconds(250)
+    public var keepAliveInterval = TickGrid.standardInterval
     /// Keep-alives missed before a member is suspected; also the multiple of the round trip and of its variance is 4.
     public var missedKeepAlives: Int64 = 3
     /// How long the neighbours have to answer for a suspect: 2 intervals. Extended once when too few of them answer.

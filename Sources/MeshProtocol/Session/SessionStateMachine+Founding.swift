@@ -71,7 +71,7 @@ extension SessionStateMachine {
             introduce(to: peer, at: now, into: &outbox)
         }
         membershipChanged(at: now)
-        timers.tick = now + configuration.keepAliveInterval
+        timers.tick = grid.next(after: now)
         scheduleMonitor(at: now + configuration.keepAliveInterval)
         if configuration.isDiscoveryEnabled { discovery.startBurst(at: now) }
         outbox.append(.membersChanged)

@@ -53,7 +53,7 @@ extension SessionStateMachine {
             timers.tick = nil
             return
         }
-        timers.tick = now + configuration.keepAliveInterval
+        timers.tick = grid.next(after: now)
         tickCount &+= 1
         let slowTicks = Int(
             clamping: (configuration.slowKeepAliveInterval / configuration.keepAliveInterval.nanoseconds).nanoseconds)

@@ -63,6 +63,7 @@ public struct SessionStateMachine: Sendable {
 
     let identity: NodeIdentity
     let configuration: SessionConfiguration
+    let grid: TickGrid
     var random: RandomStream
     var phase = Phase.idle
     public internal(set) var meshID: MeshID?
@@ -106,6 +107,7 @@ public struct SessionStateMachine: Sendable {
     public init(identity: NodeIdentity, name: String, configuration: SessionConfiguration, random: RandomStream) {
         self.identity = identity
         self.configuration = configuration
+        grid = TickGrid(of: identity.peerID, interval: configuration.keepAliveInterval)
         self.random = random
         self.name = Self.acceptable(name) ?? "node"
     }

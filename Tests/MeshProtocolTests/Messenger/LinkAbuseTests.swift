@@ -264,7 +264,10 @@ import Testing
         }
         let plain = Array(bytes[16..<(bytes.count - 16)])
         let end = try #require(plain.lastIndex(of: 0xaa))
-        #expect(plain[(end + 1)...].allSatisfy { $0 == 0 })
+        // Behind an unreliable message stands the PING that asks for its fate: one type byte and an empty body.
+        let afterPing = end + 1 + FrameType.headerBytes
+        #expect(Array(plain[(end + 1)..<afterPing]) == [FrameType.ping.rawValue, 0, 0])
+        #expect(plain[afterPing...].allSatisfy { $0 == 0 })
         #expect(!plain.contains(0xee))
         #expect(plain.count.isMultiple(of: 16))
     }

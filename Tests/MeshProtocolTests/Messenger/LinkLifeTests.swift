@@ -216,6 +216,35 @@ import Testing
         #expect(pipe.nodes[1].messages.map(\.payload.count) == [9000])
     }
 
+    @Test func `keep-alives and clock reports are not acknowledged one by one`() throws {
+        let pipe = LinkPipe.linkedPair()
+        pipe.run(for: .seconds(3))
+        let before = pipe.nodes[1].table.statistics.datagramsSent
+        for _ in 0..<40 {
+            try pipe.send([1], from: 0, to: 1, priority: .clock, reliable: false)
+            pipe.run(for: .milliseconds(250))
+        }
+        #expect(pipe.nodes[1].messages.count == 40)
+        // One question in two seconds, over ten; and the answers' own keep-alive.
+        let answers = pipe.nodes[1].table.statistics.datagramsSent - before
+        #expect((4...7).contains(answers))
+    }
+
+    @Test func `the fate of other unreliable messages is learnt, also of one that fills its datagram`() throws {
+        for count in [1, 1_140, 1_150, 1_155, 1_160, 1_165, 1_170, 1_175, 1_180, 1_190, 4_000] {
+            let pipe = LinkPipe.linkedPair(faults: PipeFaults(maximumBytes: 1232))
+            pipe.run(for: .seconds(3))
+            let lossesBefore = pipe.nodes[0].table.statistics(of: pipe.nodes[1].peerID)?.datagramsLost ?? 0
+            pipe.tap = { $0.from == pipe.nodes[0].address ? nil : $0 }
+            try pipe.send([UInt8](repeating: 1, count: count), from: 0, to: 1, reliable: false)
+            pipe.run(for: .milliseconds(500))
+            pipe.tap = nil
+            pipe.run(for: .seconds(1))
+            let losses = pipe.nodes[0].table.statistics(of: pipe.nodes[1].peerID)?.datagramsLost ?? 0
+            #expect(losses > lossesBefore, "\(count) bytes")
+        }
+    }
+
     // MARK: Speed
 
     @Test func `a command passes bulk that fills the path`() throws {

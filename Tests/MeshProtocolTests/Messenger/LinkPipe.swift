@@ -294,7 +294,7 @@ final class LinkPipe {
     private var pendingDescription: String {
         var lines: [String] = []
         for node in nodes {
-            for case let link? in node.table.links {
+            for case let link? in node.table.links.indices.map({ node.table.links[$0] }) {
                 lines.append(
                     """
                     now \(now.nanoseconds) next \(link.nextDeadline.nanoseconds) loss \(String(describing: link.detection.lossTime)) \
