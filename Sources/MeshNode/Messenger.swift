@@ -84,7 +84,6 @@ public actor Messenger {
         return machine.restore(records)
     }
 
-
     /// As of the last input: asking the machine would copy it.
     private(set) var nextDeadline: HostTime?
     /// How many more bytes of attachments a link's queue takes now, for each where that changed since the last call.

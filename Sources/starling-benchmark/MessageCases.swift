@@ -1,6 +1,5 @@
 import MeshBase
 import MeshNode
-import MeshSystem
 
 /// From handing a small reliable message to one node until another has it: one way, two nodes, paced.
 struct MessageLatency: BenchmarkCase {
@@ -10,25 +9,24 @@ struct MessageLatency: BenchmarkCase {
 
     func run(runs: Int) async throws -> [BenchmarkResult] {
         let samples = try await withMesh(2) { nodes in
-            let arrivals = Lock<[Double]>([])
+            // The times are taken on the receiving node's own thread; nothing polls beside the two nodes.
+            let (arrivals, continuation) = AsyncStream<Double>.makeStream()
             try nodes[1].follow(["verb": "inbox", "follow": true, "backlog": false]) { object in
                 guard object["text"] != nil else { return }
-                let now = Machine.seconds()
-                arrivals.withLock { $0.append(now) }
+                continuation.yield(Machine.seconds())
             }
             // Requests are taken in order: once this one is answered, the other is being followed.
             _ = try await nodes[1].ask(["verb": "clock"])
             var samples: [Double] = []
-            for index in 0..<runs {
+            var iterator = arrivals.makeAsyncIterator()
+            for _ in 0..<runs {
                 let start = Machine.seconds()
                 try nodes[0].node.submit(
                     ControlCall(
                         request: ["verb": "send", "text": .string(String(repeating: "x", count: 64))],
                         reply: ControlReply { _ in true }))
-                try await until(seconds: 2, interval: .microseconds(200), "a message is missing") {
-                    arrivals.withLock { $0.count } > index
-                }
-                samples.append((arrivals.withLock { $0[index] } - start) * 1e6)
+                guard let arrival = await iterator.next() else { break }
+                samples.append((arrival - start) * 1e6)
                 try await Task.sleep(for: .microseconds(800))
             }
             return samples
