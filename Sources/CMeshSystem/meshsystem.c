@@ -23,6 +23,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -461,6 +462,11 @@ void mesh_unlock_file(int descriptor) { flock(descriptor, LOCK_UN); }
 int64_t mesh_next_data(int descriptor, int64_t offset) {
     off_t next = lseek(descriptor, offset, SEEK_DATA);
     return next < 0 ? -errno : next;
+}
+
+int64_t mesh_file_system_kind(int descriptor) {
+    struct statfs information;
+    return fstatfs(descriptor, &information) < 0 ? -errno : (int64_t)information.f_type;
 }
 
 int mesh_rename_new(int from_directory, const char *from, int to_directory, const char *to) {

@@ -27,7 +27,7 @@ extension Node {
     /// 0 after an orderly end; the reason when the node never got into its mesh.
     var result: Result<Int32, NodeError> {
         if let endReason { return .failure(endReason) }
-        return joinFailure.map { .failure(Self.explained($0)) } ?? .success(0)
+        return joinFailure.map { .failure(Self.explained($0, discovery: discoveryOutcome)) } ?? .success(0)
     }
 
     /// Tells readiness once the mesh is entered, and gives up a start whose join failed.
@@ -72,10 +72,24 @@ extension Node {
         ]
     }
 
-    private static func explained(_ failure: JoinFailure) -> NodeError {
+    /// How the search of the local network ended, in words: the step of a join that leaves no address behind.
+    static func discoveryText(_ statistics: SessionStatistics, _ failure: JoinFailure) -> String {
+        if statistics.beaconsSent == 0 { return "not asked: discovery is switched off" }
+        let asked = "asked \(statistics.beaconsSent) times"
+        if statistics.beaconsHeard > 0 { return "\(asked): a member answered" }
+        if statistics.beaconsForeign > 0 { return "\(asked): only other meshes were heard" }
+        return "\(asked): nobody answered; is multicast blocked? starling doctor"
+    }
+
+    /// Every step that was tried, with what came of it, so that whoever reads it knows which one failed (CLI-13).
+    static func explained(_ failure: JoinFailure, discovery: String?) -> NodeError {
         switch failure {
         case .noAnswer(let tried):
-            let rows = tried.map { attempt -> JSONValue in
+            var rows =
+                discovery.map { text -> [JSONValue] in
+                    [["address": "local network", "what": "discovery", "result": .string(text)]]
+                } ?? []
+            rows += tried.map { attempt -> JSONValue in
                 [
                     "address": .string(attempt.address.description), "what": "handshake",
                     "result": .string(text(attempt.outcome)),

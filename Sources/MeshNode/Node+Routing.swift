@@ -63,7 +63,10 @@ extension Node {
         case .sendBeacon(let bytes): environment.transport.sendBeacon(bytes)
         case .persist(let state): persist(state)
         case .membersChanged: await learnMembers()
-        case .memberLost(let peer): work.messenger.append(.gossip(.memberLost(peer)))
+        case .memberLost(let peer):
+            work.messenger.append(.gossip(.memberLost(peer)))
+            silentHolders.insert(peer)
+            work.journal.append(.command(.holderSilent(peer)))
         case .joined: isInMesh = true
         case .joinFailed(let failure): joinFailure = failure
         case .inviteReady(let token, let ticket): waiting.settle(token, .invite(ticket))

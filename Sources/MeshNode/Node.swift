@@ -38,6 +38,8 @@ public actor Node {
     /// `send` commands under way.
     var sendBatches: [CommandToken: SendBatch] = [:]
     var lifecycle = Lifecycle.starting
+    /// Linked peers that the session lost and whose links are kept: the journal waits for word of them.
+    var silentHolders: Set<PeerID> = []
     /// Settings posted and not yet durable: nothing leaves the node meanwhile.
     var pendingSettings = 0
     var startedAt: HostTime

@@ -85,9 +85,9 @@ public final class Cluster {
         configure(&configuration)
         let environment = Environment(
             clock: clock, entropy: host.entropy, transport: transport, storage: host.storage, executor: executor)
-        let simulated = time
+        let (simulated, wallClock) = (time, host.wallClockOffset)
         let node = Node(configuration: configuration, environment: environment, queue: queue, boot: boot) {
-            Double(simulated.now) / 1e9
+            Double(simulated.now) / 1e9 + wallClock.withLock { $0 }
         }
         return SimulatedNode.Life(
             node: node, clock: clock, executor: executor, transport: transport, queue: queue, inbox: SimulatedReply(),

@@ -53,6 +53,10 @@ public final class SimulatedNode {
     /// The host clock of the running process; a fault may make it jump.
     public var clock: SimulatedClock? { life?.clock }
 
+    let wallClockOffset = Lock(0.0)
+    /// Sets the host's time of day, as a person or a time service does; it may go back.
+    public func stepWallClock(bySeconds seconds: Double) { wallClockOffset.withLock { $0 += seconds } }
+
     /// Notes what the running process received so far. A sender whose name had not arrived is shown by the beginning
     /// of its id: `nameOfID` tells whose that is.
     func collect(_ nameOfID: [String: String]) {

@@ -1,4 +1,5 @@
 import MeshBase
+import MeshProtocol
 import MeshSystem
 import Testing
 
@@ -27,15 +28,40 @@ import Testing
         #expect(reply.isOpen == false)
     }
 
-    @Test func `a queue takes no more than its limit, and ends after what it holds`() {
+    @Test
+    func `MSG-04 a reader that fell behind gets what is queued, nothing else among it, and then an error that says so`()
+    {
         let queue = ReplyQueue()
-        for index in 0..<ReplyQueue.maximumItems { #expect(queue.append(.object(.integer(Int64(index))))) }
+        let reply = ControlReply { queue.append($0) }
+        for index in 0..<(ReplyQueue.maximumItems + 1_000) { reply.send(["index": .integer(Int64(index))]) }
 
-        #expect(queue.append(.object(.null)) == false)
-        queue.append(.end)
-        var count = 0
-        while case .object = queue.next(within: 1) { count += 1 }
-        #expect(count == ReplyQueue.maximumItems)
+        #expect(reply.isOpen == false)
+        reply.finish()
+        var received: [JSONValue] = []
+        while case .object(let object) = queue.next(within: 0) { received.append(object) }
+        guard case .end = queue.next(within: 0) else {
+            Issue.record("the reader would wait for ever")
+            return
+        }
+        #expect(
+            received.dropLast().map { $0["index"]?.integerValue } == (0..<Int64(ReplyQueue.maximumItems)).map { $0 })
+        #expect(received.last?["schema"]?.stringValue == "starling/error/1")
+        #expect(received.last?["code"]?.stringValue == "fellBehind")
+    }
+
+    @Test func `MSG-04 what the message box dropped is a number of its own, never an element among the messages`() {
+        var box = MessageBox()
+        for index in 0..<(MessageBox.capacity + 7) {
+            let message = UserMessage(
+                from: PeerID(.zero), mode: .unreliable, lamport: UInt64(index), payload: Array("text".utf8))
+            box.append(ReceivedMessage(fromName: "ana", message: message))
+        }
+
+        let shown = box.messages.map(Documents.message)
+        #expect(shown.count == MessageBox.capacity)
+        #expect(
+            shown.allSatisfy { $0["schema"]?.stringValue == "starling/inbox/1" && $0["text"]?.stringValue == "text" })
+        #expect(Documents.count(box)["dropped"]?.integerValue == 7)
     }
 
     @Test func `a request's arguments are read only in their own type`() {

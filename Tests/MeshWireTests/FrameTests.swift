@@ -225,7 +225,7 @@ import Testing
         #expect(TimingHeader.field(.seconds(100)) == TimingHeader.unknown)
     }
 
-    @Test func `AB-07 a payload cut anywhere or out of its ranges is refused`() throws {
+    @Test func `AB-07 AB-11 a payload cut anywhere, its versions included, or out of its ranges is refused`() throws {
         let payload = HandshakePayload(
             node: PeerID(.zero), incarnation: Incarnation(7), minimumVersion: 1, maximumVersion: 2, flags: 0xfffe,
             capabilities: 0xffff_ffff, membershipHead: .zero, signature: [UInt8](repeating: 3, count: 64))
@@ -244,6 +244,23 @@ import Testing
             var changed = bytes
             changed[offset] = 1
             #expect(throws: WireError.invalidValue) { try HandshakePayload(decoding: changed.span) }
+        }
+    }
+
+    @Test func `AB-14 flags and capabilities that nobody defined are read and kept, and of a message refused`() throws {
+        for bit in 0..<32 {
+            let payload = HandshakePayload(
+                node: PeerID(.zero), incarnation: Incarnation(7), minimumVersion: 1, maximumVersion: 1,
+                flags: bit < 16 ? 1 << UInt16(bit) : 0, capabilities: 1 << UInt32(bit), membershipHead: .zero,
+                signature: [UInt8](repeating: 3, count: 64))
+            #expect(try HandshakePayload(decoding: payload.encoded.span) == payload)
+        }
+        for bit in 1..<8 {
+            var bytes: [UInt8] = []
+            MessageFrame.append(channel: 2, messageID: nil, payload: [1], to: &bytes)
+            bytes[4] = 1 << UInt8(bit)
+            var position = 0
+            #expect(throws: WireError.invalidValue) { try Frame.next(in: bytes.span, at: &position) }
         }
     }
 

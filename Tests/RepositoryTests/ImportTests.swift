@@ -76,6 +76,64 @@ import Testing
         #expect(violations == [])
     }
 
+    /// Words that must not stand in the sources of what a running node is made of, and why.
+    private static func violations(of words: [String], in targets: [String]) throws -> [String] {
+        var output: [String] = []
+        for target in targets {
+            for ending in ["swift", "c", "h"] {
+                for file in Repository.files(under: "Sources/\(target)", withExtension: ending) {
+                    for line in SourceLine.lines(of: try Repository.text(file)) {
+                        for word in words where " \(line.code)".contains(word) {
+                            output.append("\(Repository.relativePath(file)):\(line.number) has \"\(word)\"")
+                        }
+                    }
+                }
+            }
+        }
+        return output
+    }
+
+    private static let nodeTargets = [
+        "MeshBase", "MeshWire", "MeshCrypto", "MeshProtocol", "MeshSystem", "MeshNode", "CMeshSystem",
+    ]
+
+    @Test func `AB-88 nothing that a node runs can start a program or load code`() throws {
+        let words = [
+            "posix_spawn", "fork()", "vfork(", "clone(", "execv", "execl", "fexecve", "popen(", "system(\"", "dlopen(",
+            "Process()",
+        ]
+
+        #expect(try Self.violations(of: words, in: Self.nodeTargets) == [])
+    }
+
+    @Test func `AB-89 a node opens datagram sockets and Unix sockets and no other`() throws {
+        var streams: [String] = []
+        for target in Self.nodeTargets {
+            for ending in ["swift", "c", "h"] {
+                for file in Repository.files(under: "Sources/\(target)", withExtension: ending) {
+                    for line in SourceLine.lines(of: try Repository.text(file))
+                    where line.code.contains(" socket(") && line.code.contains("SOCK_") {
+                        let isDatagram = line.code.contains("SOCK_DGRAM") || line.code.contains("SOCK_RAW")
+                        if !isDatagram { streams.append(line.code.trimmingCharacters(in: .whitespaces)) }
+                    }
+                }
+            }
+        }
+
+        #expect(!streams.isEmpty)
+        #expect(streams.allSatisfy { $0.contains("AF_UNIX") }, "\(streams)")
+        #expect(try Self.violations(of: ["IPPROTO_TCP"], in: Self.nodeTargets) == [])
+    }
+
+    @Test func `MEM-13 a node looks no name up, and the command only what a person named`() throws {
+        let words = ["getaddrinfo", "gethostby", "getnameinfo", "res_query", "res_search", "getservby"]
+
+        #expect(try Self.violations(of: words, in: Self.nodeTargets + ["MeshConsole", "MeshTestKit"]) == [])
+        let command = try Self.violations(
+            of: ["getaddrinfo", "gethostby", "res_query", "res_search"], in: ["starling"])
+        #expect(command.count == 1 && command[0].contains("StartCommand.swift"), "\(command)")
+    }
+
     @Test func `unchecked promises to the compiler are explained where they stand`() throws {
         var violations: [String] = []
         for file in Repository.files(under: "Sources", withExtension: "swift") {

@@ -99,6 +99,27 @@ extension Scenarios {
             }
         }
 
+        @Test func `ATT-19 one bad file of a batch is named with its path, and the rest arrive`() async throws {
+            let household = try Household()
+            defer { household.end() }
+            let nodes = try await household.mesh("ana", "ben")
+            let folder = household.directory.appending(path: "files").path
+            try await household.shell(
+                "cd \(folder) && for n in $(seq -w 150); do echo $n > small-$n.txt; done && mkfifo small-075.pipe")
+
+            let added = try await household.shell("$STARLING journal add \(folder)/small-* -n ana --json", seconds: 40)
+
+            #expect(added.exit == 2, "\(added)")
+            #expect(added.documents.filter { $0["schema"].text == "starling/journal.add/1" }.count == 150)
+            let failures = Document.lines(added.errorOutput)
+            #expect(failures.count == 1)
+            #expect(failures.first?["message"].text?.contains("small-075.pipe") == true, "\(added.errorOutput)")
+            try await household.eventually("ben has all 150", within: 20) {
+                try await nodes[1].ask("journal", "ls").document["attachments"].list
+                    .filter { $0["present"].isTrue }.count == 150
+            }
+        }
+
         @Test func `ATT-18 what is no readable file is refused before a peer hears of it`() async throws {
             let household = try Household()
             defer { household.end() }

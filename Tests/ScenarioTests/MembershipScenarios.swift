@@ -15,6 +15,37 @@ extension Scenarios {
             return (ContinuousClock.now - begun) / .seconds(1)
         }
 
+        /// A network with loopback alone, and a name server there that takes every question and answers none.
+        @Test(.enabled(if: geteuid() == 0, "a network of its own needs root"))
+        func `MEM-13 without a route and with a name server that never answers, nodes start and meet as fast as ever`()
+            async throws
+        {
+            let household = try Household()
+            defer { household.end() }
+            let folder = household.directory.path
+            try "nameserver 127.0.0.1\n".write(toFile: "\(folder)/resolv.conf", atomically: true, encoding: .utf8)
+            try """
+            set -e
+            ip link set lo up
+            mount --bind \(folder)/resolv.conf /etc/resolv.conf
+            up() { $STARLING "$@" --bind 127.0.0.1 --background --json; }
+            up up --name silence --port 53 --no-discovery > \(folder)/silence.json
+            timeout 1 getent hosts nobody.example && exit 90 || [ $? -eq 124 ] || exit 91
+            begun=$(date +%s%N)
+            up up --name ana > \(folder)/ana.json
+            sed -n 's/.*"invite":"\\([^"]*\\)".*/\\1/p' \(folder)/ana.json | up join - --name ben > \(folder)/ben.json
+            echo $((($(date +%s%N) - begun) / 1000000))
+            $STARLING down --all --json > /dev/null
+            """.write(toFile: "\(folder)/script", atomically: true, encoding: .utf8)
+
+            let outcome = try await household.shell("unshare --net --mount /bin/bash \(folder)/script", seconds: 30)
+
+            #expect(outcome.exit == 0, "\(outcome)")
+            let milliseconds = try #require(Int(outcome.output.trimmingCharacters(in: .whitespacesAndNewlines)))
+            // One look-up alone would wait for five seconds.
+            #expect(milliseconds < 4_000)
+        }
+
         @Test func `a killed node is dead for all, comes back as itself, and an orderly end is known at once`()
             async throws
         {

@@ -144,6 +144,41 @@ import Testing
         #expect(errors.allSatisfy { $0 < 1_000_000 }, "\(errors)")
     }
 
+    /// What three nodes came to after half a minute in which their times of day were stepped and turned, or not.
+    private func outcome(steppingTimeOfDay: Bool) throws -> (digest: String, text: [String]) {
+        let cluster = try mesh(3, seed: 29)
+        for step in [5.0, -5, 3_600, -86_400, 1e9] {
+            cluster.run(for: .seconds(4))
+            if steppingTimeOfDay {
+                for (place, host) in cluster.nodes.enumerated() {
+                    host.stepWallClock(bySeconds: Double(place + 1) * step)
+                }
+            }
+            let sent = try cluster.answer(to: ["verb": "send", "text": .string("at \(step)")], of: 0)
+            #expect(sent.errorCode == nil)
+        }
+        cluster.run(for: .seconds(5))
+        let text = cluster.nodes.compactMap { cluster.snapshot(of: $0.index) }.flatMap { snapshot -> [String] in
+            let members = snapshot.members.map { "\($0.name) \($0.state.rawValue)" }
+            return members + [
+                "\(snapshot.meshTime) \(snapshot.clock.error.nanoseconds) \(snapshot.session.suspicions)",
+                "\(snapshot.recordsHead) \(snapshot.gossip) \(snapshot.session)",
+            ]
+        }
+        return ("\(cluster.network.trace)", text)
+    }
+
+    @Test func `CLK-01 steps of the time of day change no datagram, no judgement and no nanosecond of mesh time`()
+        throws
+    {
+        let steady = try outcome(steppingTimeOfDay: false)
+        let stepped = try outcome(steppingTimeOfDay: true)
+
+        #expect(stepped.text == steady.text)
+        #expect(stepped.digest == steady.digest)
+        #expect(steady.text.count { $0.hasSuffix(" alive") } == 9)
+    }
+
     @Test func `a full disk fails an addition with a typed error and harms nothing else`() throws {
         let cluster = try mesh(2, seed: 27)
         cluster.nodes[0].storage.faults.isFull = true

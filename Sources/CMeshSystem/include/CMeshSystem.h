@@ -112,6 +112,9 @@ int64_t mesh_next_data(int descriptor, int64_t offset);
 /// Renames and fails with -EEXIST when the target exists, where the file system can; else links and unlinks.
 int mesh_rename_new(int from_directory, const char *from, int to_directory, const char *to);
 
+/// The kernel's number for the kind of file system that holds `descriptor`; negative errno.
+int64_t mesh_file_system_kind(int descriptor);
+
 // Control sockets.
 
 /// The longest path a Unix socket takes, in bytes.

@@ -4,8 +4,9 @@ import MeshSystem
 
 /// The node's local control channel: a Unix socket with mode 0600, JSON lines, one thread per client.
 ///
-/// Only processes of this user reach it, and no verb starts a program; there is no TCP port that a web page could drive
-/// (AB-88, AB-89). Reading and writing block the client's own thread, never the node's loop.
+/// Only processes of this user reach it, and no verb starts a program; there is no TCP port that a web page could drive,
+/// and a line that is no request ends the connection, so that nothing hides behind a foreign protocol's header (AB-88,
+/// AB-89). Reading and writing block the client's own thread, never the node's loop.
 final class ControlServer: Sendable {
     private let listener: UnixListener
     private let inbox: Inbox
@@ -80,15 +81,15 @@ final class ControlServer: Sendable {
         }
     }
 
-    /// Answers one request; false when the client is gone. While an endless answer is quiet, the client's hang-up is
+    /// Answers one request; false when the client is gone or speaks something else. While an endless answer is quiet, the client's hang-up is
     /// looked for once a second.
     private func answer(_ line: [UInt8], on stream: UnixStream) -> Bool {
         let queue = ReplyQueue()
         let reply = ControlReply { queue.append($0) }
-        submit(line, reply)
+        let isRequest = submit(line, reply)
         while true {
             switch queue.next(within: 1) {
-            case .end: return true
+            case .end: return isRequest
             case .nothing:
                 if stream.isPeerGone {
                     reply.abandon()
@@ -103,17 +104,24 @@ final class ControlServer: Sendable {
         }
     }
 
-    private func submit(_ line: [UInt8], _ reply: ControlReply) {
-        do {
-            let request = try JSONValue.parse(line)
-            guard request["verb"]?.stringValue != nil else {
-                return reply.fail(.usage("a request is an object with a verb", hint: "{\"verb\":\"status\"}"))
-            }
-            try inbox.append(.call(ControlCall(request: request, reply: reply)))
-        } catch let error as CommandError {
-            reply.fail(NodeError(error))
+    /// False when the line is not JSON.
+    private func submit(_ line: [UInt8], _ reply: ControlReply) -> Bool {
+        let request: JSONValue
+        do throws(JSONError) {
+            request = try JSONValue.parse(line)
         } catch {
             reply.fail(.usage("the request is not valid JSON", hint: "one JSON object a line"))
+            return false
         }
+        guard request["verb"]?.stringValue != nil else {
+            reply.fail(.usage("a request is an object with a verb", hint: "{\"verb\":\"status\"}"))
+            return true
+        }
+        do throws(CommandError) {
+            try inbox.append(.call(ControlCall(request: request, reply: reply)))
+        } catch {
+            reply.fail(NodeError(error))
+        }
+        return true
     }
 }

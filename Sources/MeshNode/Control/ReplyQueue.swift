@@ -10,8 +10,12 @@ import MeshBase
     private var items: [JSONValue] = []
     private var isEnded = false
 
-    /// Beyond it an endless answer is cut off: its reader has stopped reading.
+    /// Beyond it an endless answer is cut off: its reader has stopped reading. The reader gets what is queued and then an
+    /// error that says so, so that a gap never looks like silence (MSG-04).
     static let maximumItems = 16_384
+    static let fellBehind = NodeError(
+        "fellBehind", "this reader fell more than \(maximumItems) objects behind and was cut off",
+        hint: "ask again; starling inbox --count tells how many messages were dropped", exit: 1)
 
     enum Next {
         case object(JSONValue)
@@ -47,7 +51,12 @@ import MeshBase
         switch item {
         case .end: isEnded = true
         case .object(let value):
-            guard items.count < Self.maximumItems, !isEnded else { return false }
+            guard !isEnded else { return false }
+            guard items.count < Self.maximumItems else {
+                items.append(Self.fellBehind.json)
+                isEnded = true
+                return false
+            }
             items.append(value)
         }
         return true

@@ -21,7 +21,7 @@ struct ContentExporter {
         let status = try FileStatus(path: directory)
         guard status.kind == .directory else { throw .notFound(path: directory) }
         let folder = try OpenFile(directory, flags: O_RDONLY | O_DIRECTORY)
-        let safe = SafeFileName.make(name)
+        let safe = SafeFileName.make(name, isNarrow: !operations.takesAnyName(folder.descriptor))
         if let found = try existing(safe.name, in: folder), found.isSame {
             return result(folder, found.name, .alreadyThere, safe.change)
         }

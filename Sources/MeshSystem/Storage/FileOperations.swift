@@ -9,6 +9,8 @@ protocol FileOperations: Sendable {
     func synchronize(_ descriptor: Int32, isDirectory: Bool) -> Int32
     func rename(_ source: String, to target: String) -> Int32
     func remove(_ path: String) -> Int32
+    /// Whether the file system of an open folder takes every name that Linux itself takes.
+    func takesAnyName(_ descriptor: Int32) -> Bool
 }
 
 struct LinuxFileOperations: FileOperations {
@@ -30,6 +32,13 @@ struct LinuxFileOperations: FileOperations {
 
     func remove(_ path: String) -> Int32 {
         unsafe Glibc.unlink(path) < 0 ? -errno : 0
+    }
+
+    /// By the kinds that other systems share with us: FAT, exFAT, NTFS in both drivers, and the two of Windows shares.
+    func takesAnyName(_ descriptor: Int32) -> Bool {
+        let narrow: Set<Int64> = [0x4d44, 0x2011_bab0, 0x5346_544e, 0x7366_746e, 0xff53_4d42, 0xfe53_4d42]
+        // Some kernels hand the number out with its sign.
+        return !narrow.contains(mesh_file_system_kind(descriptor) & 0xffff_ffff)
     }
 }
 

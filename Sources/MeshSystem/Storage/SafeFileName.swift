@@ -4,17 +4,25 @@ import MeshBase
 /// hidden, never longer than a file system takes (AB-83, ATT-02, ATT-04).
 ///
 /// What is unsafe is written as `%` and two hexadecimal digits per byte, as in a URL, so that the original can be read
-/// back; the journal keeps the name as it was given.
+/// back; the journal keeps the name as it was given. File systems shared with other systems refuse more: there their
+/// rules hold too, before a byte is copied (ATT-03).
 public enum SafeFileName {
     public static let maximumBytes = 255
     /// Longer "extensions" are not extensions.
     private static let maximumExtensionBytes = 32
 
-    /// The name, and how it differs from the given one.
-    public static func make(_ name: String) -> (name: String, change: NameChange?) {
+    /// What FAT, NTFS and Windows shares refuse inside a name.
+    private static let narrowlyRefused: Set<Unicode.Scalar> = ["\"", "*", ":", "<", ">", "?", "|"]
+    /// Names that are devices there, with any extension.
+    private static let devices: Set<String> = Set(
+        ["CON", "PRN", "AUX", "NUL"] + (1...9).flatMap { ["COM\($0)", "LPT\($0)"] })
+
+    /// The name, and how it differs from the given one. `isNarrow`: for a file system with the rules of other systems.
+    public static func make(_ name: String, isNarrow: Bool = false) -> (name: String, change: NameChange?) {
         let relative = name.hasPrefix("./") ? String(name.drop { $0 == "." || $0 == "/" }) : name
-        var safe = relative.isEmpty ? "attachment" : escaped(relative)
+        var safe = relative.isEmpty ? "attachment" : escaped(relative, isNarrow: isNarrow)
         if safe.hasPrefix(".") { safe = "%2E" + safe.dropFirst() }
+        if isNarrow { safe = narrowed(safe) }
         let fitting = shortened(safe, maximumBytes: maximumBytes)
         if fitting != safe { return (fitting, .shortened) }
         // Compared by bytes: two names that only look the same are different names.
@@ -55,10 +63,23 @@ public enum SafeFileName {
         return (String(name[..<dot]), ending)
     }
 
-    private static func escaped(_ name: String) -> String {
+    /// A dot or space at the end is dropped there without a word, and a device's name opens the device.
+    private static func narrowed(_ name: String) -> String {
+        var output = name
+        if let last = output.last, last == "." || last == " " {
+            output = output.dropLast() + (last == "." ? "%2E" : "%20")
+        }
+        let stem = output.prefix { $0 != "." }.uppercased()
+        if devices.contains(stem), let first = output.utf8.first {
+            output = "%" + Hexadecimal.encode([first]).uppercased() + output.dropFirst()
+        }
+        return output
+    }
+
+    private static func escaped(_ name: String, isNarrow: Bool) -> String {
         var output = String.UnicodeScalarView()
         for scalar in name.unicodeScalars {
-            if isSafe(scalar) {
+            if isSafe(scalar), !(isNarrow && narrowlyRefused.contains(scalar)) {
                 output.append(scalar)
             } else {
                 for byte in UTF8.encode(scalar).map(Array.init) ?? [] {

@@ -520,6 +520,42 @@ struct `Messages through others` {
         #expect(network.nodes[2].messages.isEmpty)
     }
 
+    @Test func `AB-13 with any length and any broken byte are counted, and the carrier stays in touch`() throws {
+        let network = try GossipNetwork.mesh(3, seed: 57)
+        network.connectLine()
+        network.run(milliseconds: 3_000)
+        let genuine = GossipMessage.relayed(try relayed(network, author: 0, to: 2)).encoded
+        // kind, hops, author 32, incarnation 8, counter 8, recipient 32, epoch 16, then the length.
+        let lengthOffset = 2 + 32 + 8 + 8 + 32 + 16
+        let before = network.nodes[2].gossip.statistics
+        var count = 0
+        for length in [0, 1, 15, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 300_000, 1 << 20] as [UInt32] {
+            var bytes = genuine
+            for place in 0..<4 {
+                bytes[lengthOffset + place] = UInt8(truncatingIfNeeded: length >> (8 * UInt32(place)))
+            }
+            network.inject(bytes, from: 1, to: 2)
+            count += 1
+        }
+        for end in stride(from: 1, to: genuine.count, by: 3) {
+            network.inject(Array(genuine[..<end]), from: 1, to: 2)
+            count += 1
+        }
+        network.inject(genuine + [0], from: 1, to: 2)
+        count += 1
+        #expect(network.nodes[2].gossip.statistics.malformed - before.malformed == count)
+        for place in 1..<genuine.count {
+            var bytes = genuine
+            bytes[place] ^= 0xff
+            network.inject(bytes, from: 1, to: 2)
+            network.run(milliseconds: 11_000)
+        }
+
+        #expect(network.nodes[2].messages.isEmpty, "nothing of it counts")
+        network.inject(genuine, from: 1, to: 2)
+        #expect(network.nodes[2].messages.map(\.payload) == [[42]], "and nothing of it keeps the true one out")
+    }
+
     @Test func `travel no further than their hops and never in circles`() throws {
         let network = try linked(4, seed: 55)
         let missing = network.addNode()

@@ -326,6 +326,69 @@ import Testing
         #expect(pipe.sent.filter { $0.bytes.first == 1 }.count <= 6)
     }
 
+    /// Which side no longer holds the secret, and before which datagram arrives.
+    @Test(arguments: [(1, DatagramType.final), (0, .response), (1, .initiation)])
+    func `AB-76 a secret revoked while its handshake runs makes no link on the side that knows`(
+        side: Int, before: DatagramType
+    ) {
+        let pipe = LinkPipe.pair()
+        pipe.tap = { flight in
+            if flight.bytes.first == before.rawValue { pipe.nodes[side].table.setSecrets([]) }
+            return flight
+        }
+        pipe.dial(0, to: 1)
+        pipe.run(for: .seconds(3))
+
+        #expect(pipe.nodes[side].established.isEmpty)
+        #expect(!pipe.isLinked(side, 1 - side))
+        #expect(pipe.sent.contains { $0.bytes.first == before.rawValue }, "the handshake came so far")
+    }
+
+    @Test func `AB-14 bits for abilities that this build does not know change nothing between two nodes`() throws {
+        for bit in 0..<32 {
+            var configuration = LinkConfiguration()
+            configuration.capabilities = 1 << UInt32(bit)
+            let pipe = LinkPipe(seed: UInt64(bit) + 1)
+            pipe.addNode(0)
+            pipe.addNode(1, configuration: configuration)
+            pipe.dial(bit % 2, to: 1 - bit % 2)
+            pipe.run(for: .milliseconds(50))
+
+            #expect(pipe.isLinked(0, 1) && pipe.isLinked(1, 0), "bit \(bit)")
+            try pipe.send([1], from: 0, to: 1)
+            try pipe.send([2], from: 1, to: 0)
+            pipe.run(for: .milliseconds(50))
+            #expect(pipe.nodes[0].messages.map(\.payload) == [[2]] && pipe.nodes[1].messages.map(\.payload) == [[1]])
+        }
+    }
+
+    /// Which datagrams of a handshake are lost for good: everything of this type and after it.
+    @Test(arguments: [DatagramType.initiation, .response, .final, .data])
+    func `AB-12 a handshake that fails at any step leaves no place, no timer and no link behind`(step: DatagramType)
+        throws
+    {
+        let pipe = LinkPipe.pair()
+        pipe.tap = { flight in (flight.bytes.first ?? 0) >= step.rawValue ? nil : flight }
+        for _ in 0..<20 {
+            pipe.dial(0, to: 1)
+            pipe.run(for: .seconds(6))
+        }
+        pipe.run(for: .seconds(60))
+
+        for node in pipe.nodes {
+            #expect(node.table.dials.isEmpty && node.table.finals.isEmpty)
+            #expect(node.table.halfOpen.entries.isEmpty)
+            #expect(node.table.owners.isEmpty)
+            #expect(node.table.linkedPeers.isEmpty)
+            #expect(node.table.nextDeadline == nil, "no timer is left")
+        }
+        #expect(pipe.nodes[0].established.isEmpty || !pipe.nodes[0].lost.isEmpty)
+        pipe.tap = nil
+        pipe.dial(0, to: 1)
+        pipe.run(for: .milliseconds(50))
+        #expect(pipe.isLinked(0, 1) && pipe.isLinked(1, 0))
+    }
+
     @Test func `MSG-07 dialling again does not make a second link or more traffic`() {
         let pipe = LinkPipe.linkedPair()
         pipe.run(for: .seconds(1))

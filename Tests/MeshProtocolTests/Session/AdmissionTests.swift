@@ -47,6 +47,29 @@ import Testing
         #expect(mesh.isWhole)
     }
 
+    @Test func `AB-76 a ticket revoked between the handshake and the hello lets nobody in`() throws {
+        let mesh = TestMesh.settled(1)
+        let founder = mesh.nodes[0]
+        let ticket = mesh.ticket(founder)
+        let guest = mesh.add()
+        // The hello is on its way for a second; the handshake is done by then.
+        mesh.delay = { from, _, message in
+            if from == 1, case .hello = message { .seconds(1 as Int64) } else { .zero }
+        }
+        mesh.join(guest, ticket)
+        mesh.run(.milliseconds(200))
+        #expect(founder.links[1] != nil, "linked under the ticket")
+
+        mesh.submit(founder, .revokeInvite(ticket.secretID, token: mesh.nextToken()))
+        mesh.run(.seconds(3 as Int64))
+
+        #expect(founder.machine.members.count == 1)
+        #expect(founder.count(.memberAdmitted) == 0)
+        #expect(founder.count(.memberRefused, about: guest.peer) >= 1)
+        #expect(guest.count(.meshJoined) == 0)
+        #expect(founder.links[1] == nil, "and its link is closed")
+    }
+
     @Test func `peers of a foreign version are named as the reason`() {
         let mesh = TestMesh.settled(2)
         let newcomer = mesh.add()

@@ -111,6 +111,22 @@ import Testing
         }
     }
 
+    @Test func `MEM-23 a newcomer that hears no multicast at all is dialled by whoever hears its question`() throws {
+        let mesh = TestMesh()
+        mesh.hasMulticast = true
+        mesh.beaconReaches = { _, to in to == 0 }
+        let founder = mesh.found()
+        mesh.run(.milliseconds(50))
+        let ticket = Ticket(meshID: mesh.ticket(founder).meshID, joinSecret: mesh.ticket(founder).joinSecret)
+        let newcomer = mesh.add()
+        mesh.join(newcomer, ticket)
+
+        let time = mesh.run(limit: .seconds(10 as Int64)) { founder.state(of: newcomer) == .alive }
+
+        #expect(try #require(time) <= .seconds(2 as Int64))
+        #expect(newcomer.machine.statistics.beaconsHeard == 0)
+    }
+
     @Test func `MEM-15 after the network changed a member calls at once`() {
         let mesh = TestMesh.settled(2)
         mesh.nodes[0].outputs = []

@@ -55,6 +55,44 @@ import Testing
         #expect(list[key.peerID]?.presence == nil)
     }
 
+    @Test func `MSG-12 a newcomer to a hundred members with the longest names learns all of them whole`() throws {
+        let mesh = TestMesh.settled(2)
+        let founder = mesh.nodes[0]
+        let name = { (index: Int) in String(repeating: "\u{1f388}", count: 15) + String(1000 + index) }
+        var random = RandomStream(testSeed: 12)
+        let keys = (0..<100).map { _ in SigningKeyPair(seed: random.secret()) }
+        let secret = try #require(founder.machine.invites.first?.id)
+        var records: [PresenceRecord] = []
+        for (index, key) in keys.enumerated() {
+            let body = AdmitBody(subject: key.peerID, secretID: secret, name: name(index))
+            mesh.inject(.admit, body.encoded, author: founder, at: founder)
+            let addresses = (0..<WireLimits.maximumPresenceAddresses).map {
+                SocketAddress.ipv4(10, 1, UInt8(index), UInt8($0 + 1), port: 47_800)
+            }
+            let record = PresenceRecord(
+                peer: key.peerID, incarnation: Incarnation(5), startCount: 1, revision: 1, state: .alive,
+                name: name(index), addresses: addresses)
+            records.append(record.signed(by: key, mesh: try #require(founder.meshID)))
+        }
+        for start in stride(from: 0, to: 100, by: 50) {
+            var outbox = Outbox<SessionOutput>()
+            founder.machine.receive(
+                SessionMessage.presences(Array(records[start..<start + 50])).encoded, from: mesh.nodes[1].peer,
+                at: mesh.now, into: &outbox)
+        }
+
+        let newcomer = mesh.add()
+        mesh.join(newcomer, mesh.ticket(founder))
+        mesh.run(.seconds(1 as Int64))
+
+        #expect(newcomer.machine.statistics.malformedMessages == 0)
+        #expect(newcomer.machine.members.count == 103)
+        let names = Dictionary(uniqueKeysWithValues: newcomer.machine.members.map { ($0.peer, $0.name) })
+        // Names that begin alike for sixty bytes are still told apart.
+        #expect(keys.indices.filter { names[keys[$0].peerID] != name($0) } == [])
+        #expect(newcomer.machine.members.count { $0.addresses.count == WireLimits.maximumPresenceAddresses } >= 100)
+    }
+
     @Test func `AB-35 ten thousand signed records of strangers fill a bounded room, and members are not pushed out`() {
         var list = list()
         #expect(isAccepted(list.apply(record(), mesh: mesh, isToldFromThisHost: false)))

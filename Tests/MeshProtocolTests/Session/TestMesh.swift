@@ -73,6 +73,8 @@ final class TestMesh {
     var multicastLoss = 0.0
     var givesHints = false
     var hasMulticast = false
+    /// Whether beacons pass from one node to another, where datagrams do.
+    var beaconReaches: (Int, Int) -> Bool = { _, _ in true }
     /// Extra delay of one message.
     var delay: (Int, Int, SessionMessage) -> TimeSpan = { _, _, _ in .zero }
     /// Whether datagrams pass from one node to another.
@@ -429,7 +431,7 @@ final class TestMesh {
     private func beacon(_ bytes: [UInt8], from node: Node) {
         guard hasMulticast else { return }
         for other in nodes where other.index != node.index && other.isRunning && reaches(node.index, other.index) {
-            guard random.unit() >= multicastLoss else { continue }
+            guard random.unit() >= multicastLoss, beaconReaches(node.index, other.index) else { continue }
             let source = node.address.with(port: Beacon.port)
             schedule(after: latency) { [self] in
                 perform(other) { try? $0.submit(.beaconReceived(bytes, from: source), at: $1, into: &$2) }

@@ -43,6 +43,22 @@ import Testing
         if let dot = name.lastIndex(of: ".") { #expect(result.name.hasSuffix(name[dot...])) }
     }
 
+    @Test(arguments: [
+        ("a:b?.txt", "a%3Ab%3F.txt"), ("<x>|y", "%3Cx%3E%7Cy"), ("end.", "end%2E"), ("end ", "end%20"),
+        ("CON", "%43ON"), ("nul.txt", "%6Eul.txt"), ("Com1", "%43om1"), ("line\nbreak", "line%0Abreak"),
+        ("\"quoted\"*", "%22quoted%22%2A"),
+    ])
+    func `ATT-03 names that a shared file system refuses are mapped so that they can be read back`(
+        name: String, expected: String
+    ) {
+        let narrow = SafeFileName.make(name, isNarrow: true)
+
+        #expect(narrow.name == expected)
+        #expect(narrow.change == .madeSafe)
+        // Harmless there is harmless here: nothing is changed twice.
+        #expect(SafeFileName.make("console 1.txt", isNarrow: true).change == nil)
+    }
+
     @Test func `ATT-02 255 bytes fit, 255 characters may not`() {
         #expect(SafeFileName.make(String(repeating: "a", count: 255)).change == nil)
         #expect(SafeFileName.make(String(repeating: "é", count: 255)).name.utf8.count == 254)
@@ -162,6 +178,30 @@ import Testing
         #expect(TestFile.read(victim) == [9])
         #expect(TestFile.read(result.path) == fixture.first.bytes)
         #expect(result.path.hasSuffix(overwrite ? "a.txt" : "a (2).txt"))
+    }
+
+    @Test func `ATT-03 on a file system with narrower names each file arrives, under a name it takes`() throws {
+        let directory = TemporaryDirectory()
+        let operations = ScriptedFileOperations()
+        let storage = try DiskStorage(path: directory.file("state"), operations: operations)
+        unsafe mkdir(directory.file("out"), 0o755)
+        operations.narrowNames()
+        let names = ["a:b?.txt", "<x>|y", "dot.", "CON", "plain.txt", "new\nline"]
+
+        for (position, name) in names.enumerated() {
+            let sample = SampleContent(1_000, seed: UInt64(position + 1))
+            try sample.begin(in: storage)
+            try sample.writeAll(to: storage)
+            try storage.finishContent(id: sample.id)
+            let result = try storage.export(sample.id, to: directory.file("out"), as: name)
+            #expect(TestFile.read(result.path) == sample.bytes)
+            #expect(result.nameChange == (name == "plain.txt" ? nil : .madeSafe))
+            #expect(try storage.export(sample.id, to: directory.file("out"), as: name).outcome == .alreadyThere)
+        }
+
+        let written = TestFile.names(directory.file("out"))
+        #expect(written.count == names.count)
+        #expect(written.allSatisfy { name in !name.contains { "\"*:<>?|\n".contains($0) } && !name.hasSuffix(".") })
     }
 
     @Test func `ATT-15 a failed export leaves nothing`() throws {

@@ -62,6 +62,7 @@ final class ScriptedFileOperations: FileOperations {
         var steps: [Step] = []
         var failure: (step: Step, error: Int32, after: Int)?
         var writeLimit = Int.max
+        var takesAnyName = true
     }
 
     private let state = Lock(State())
@@ -79,6 +80,10 @@ final class ScriptedFileOperations: FileOperations {
     func heal() { state.withLock { $0.failure = nil } }
     /// At most this many bytes are taken by one write.
     func shortenWrites(to count: Int) { state.withLock { $0.writeLimit = count } }
+
+    /// From now on folders look as if they were on a file system with narrower rules for names.
+    func narrowNames() { state.withLock { $0.takesAnyName = false } }
+    func takesAnyName(_ descriptor: Int32) -> Bool { state.withLock { $0.takesAnyName } }
 
     /// 0, or the errno to fail with.
     private func enter(_ step: Step) -> Int32 {
