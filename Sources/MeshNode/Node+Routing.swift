@@ -11,10 +11,12 @@ extension Node {
         case .transmit: break  // The messenger keeps these for its own batch.
         case .linkEstablished(let link):
             work.session.append(.command(.linkEstablished(link)))
+            silentHolders.remove(link.peer)
             work.journal.append(.command(.linkUp(link.peer)))
             work.coordinator.append(.command(.linkUp(link.peer)))
         case .linkLost(let peer, let loss):
             work.session.append(.command(.linkLost(peer, loss)))
+            silentHolders.remove(peer)
             work.journal.append(.command(.linkDown(peer)))
             work.coordinator.append(.command(.linkDown(peer)))
         case .linkMoved(let peer, let address): work.session.append(.command(.linkMoved(peer, address)))
@@ -68,7 +70,9 @@ extension Node {
             silentHolders.insert(peer)
             work.journal.append(.command(.holderSilent(peer)))
         case .joined: isInMesh = true
-        case .joinFailed(let failure): joinFailure = failure
+        case .joinFailed(let failure):
+            discoveryOutcome = Self.discoveryText(await session.current.statistics, failure)
+            joinFailure = failure
         case .inviteReady(let token, let ticket): waiting.settle(token, .invite(ticket))
         case .inviteRevoked(let token, let id): waiting.settle(token, .revoked(id))
         case .left: finishLeaving()
@@ -97,6 +101,16 @@ extension Node {
             send(.coordinator, message.encoded, to: peer, priority, isReliable)
         case .orderChanged: break
         case .event(let event): note(event, at: now)
+        }
+    }
+
+    /// Authentic datagrams of these peers came. A link outlives the word that its peer is dead, so that a frozen one goes
+    /// on where it was; the journal is told when that happens.
+    func routeHeard(_ peers: [PeerID]) {
+        guard !peers.isEmpty else { return }
+        work.session.append(.command(.heard(peers)))
+        for peer in peers where !silentHolders.isEmpty && silentHolders.remove(peer) != nil {
+            work.journal.append(.command(.holderHeard(peer)))
         }
     }
 

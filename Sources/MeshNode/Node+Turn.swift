@@ -27,8 +27,7 @@ extension Node {
     private func receive(at now: HostTime) async -> Bool {
         let batch = await messenger.receiveBatch(limit: configuration.maximumDatagramsPerTurn, at: now)
         for output in batch.outputs { route(output, at: now) }
-        let heard = await messenger.takeHeard()
-        if !heard.isEmpty { work.session.append(.command(.heard(heard))) }
+        routeHeard(await messenger.takeHeard())
         if now >= roundTripsDue {
             roundTripsDue = now + .milliseconds(500)
             for command in await messenger.roundTrips() { work.session.append(.command(command)) }

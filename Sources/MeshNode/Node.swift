@@ -44,6 +44,8 @@ public actor Node {
     var pendingSettings = 0
     var startedAt: HostTime
     var joinFailure: JoinFailure?
+    /// What came of looking for members on the local network, when the join failed.
+    var discoveryOutcome: String?
     /// Founded, returned, or joined.
     var isInMesh = false
     /// When the session is next told what the links measured; told with whatever turn comes then.

@@ -179,6 +179,72 @@ import Testing
         #expect(steady.text.count { $0.hasSuffix(" alive") } == 9)
     }
 
+    /// Two members over a slow path, the second with a fifth of the first's file.
+    private func halfway(seed: UInt64) throws -> Cluster {
+        let cluster = try mesh(2, seed: seed)
+        cluster.run(for: .seconds(3))
+        cluster.network.setConditions(PathConditions(delay: .milliseconds(40)))
+        cluster.nodes[0].storage.putFile([UInt8](repeating: 7, count: 6 << 20), at: "/files/film.bin")
+        let added = try cluster.answer(to: ["verb": "journal.add", "path": "/files/film.bin"], of: 0)
+        try #require(added.errorCode == nil)
+        let isHalfway = cluster.run(atMost: .seconds(30)) { cluster in
+            (cluster.snapshot(of: 1)?.attachments.first?.fraction ?? 0) > 0.2
+        }
+        try #require(isHalfway)
+        try #require(cluster.snapshot(of: 1)?.attachments.first?.isPresent == false)
+        return cluster
+    }
+
+    @Test func `within three seconds of the only holder's death the others say that they wait for one`() throws {
+        let cluster = try halfway(seed: 31)
+        let wait = try cluster.request(
+            ["verb": "journal.wait", "id": "film.bin", "timeoutSeconds": 3], of: 1)
+
+        cluster.kill(0)
+        let isSaid = cluster.run(atMost: .seconds(3)) { cluster in
+            let film = cluster.snapshot(of: 1)?.attachments.first
+            return film?.state == .waitingForHolder && film?.holders == []
+        }
+
+        #expect(isSaid)
+        cluster.run(atMost: .seconds(3)) { _ in wait.isFinished }
+        #expect(wait.objects.last?["message"]?.stringValue?.contains("waiting for a holder") == true, "\(wait.objects)")
+    }
+
+    @Test func `a holder frozen for five seconds is waited for, and serves on over the same link`() throws {
+        let cluster = try halfway(seed: 32)
+        let link = try #require(cluster.snapshot(of: 1)?.peers.first?.link)
+
+        cluster.freeze(0, for: .seconds(5))
+        cluster.run(for: .seconds(3))
+        #expect(cluster.snapshot(of: 1)?.attachments.first?.state == .waitingForHolder)
+        cluster.run(for: .milliseconds(2_500))
+        #expect(cluster.snapshot(of: 1)?.attachments.first?.state != .waitingForHolder)
+        let isThere = cluster.run(atMost: .seconds(20)) { $0.snapshot(of: 1)?.attachments.first?.isPresent == true }
+
+        #expect(isThere)
+        #expect(cluster.snapshot(of: 1)?.peers.first?.link?.establishedAt == link.establishedAt)
+    }
+
+    @Test func `the first word of a frozen holder is enough: it is asked again before any new handshake could end`()
+        throws
+    {
+        let cluster = try halfway(seed: 34)
+        // Nothing reaches it meanwhile, no handshake either.
+        var deaf = PathConditions(delay: .milliseconds(40))
+        deaf.isCut = true
+        cluster.network.setConditions(deaf, from: 1, to: 0)
+        cluster.freeze(0, for: .seconds(5))
+        cluster.run(for: .milliseconds(4_999))
+        #expect(cluster.snapshot(of: 1)?.attachments.first?.state == .waitingForHolder)
+
+        cluster.network.setConditions(nil, from: 1, to: 0)
+        cluster.run(for: .milliseconds(60))
+
+        // One way takes 40 ms, the answer to a handshake twice that.
+        #expect(cluster.snapshot(of: 1)?.attachments.first?.state == .fetching)
+    }
+
     @Test func `a full disk fails an addition with a typed error and harms nothing else`() throws {
         let cluster = try mesh(2, seed: 27)
         cluster.nodes[0].storage.faults.isFull = true

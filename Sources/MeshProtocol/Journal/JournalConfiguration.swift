@@ -80,6 +80,8 @@ public struct JournalStatistics: Hashable, Sendable {
     /// Hash lists that do not lead to their content.
     public var rejectedHashes = 0
     public var stalls = 0
+    /// Times a linked peer counted as dead.
+    public var silences = 0
     public var requestsDropped = 0
     public var floodMutes = 0
     public var messagesFromUnlinkedPeers = 0

@@ -184,9 +184,14 @@ public enum JournalCommand: Hashable, Sendable {
     /// Answered when the attachment is complete here and on `replicas` members in all. An unknown one is awaited.
     case wait(RecordID, replicas: Int, token: CommandToken)
     case cancelWait(CommandToken)
-    /// A link to the peer exists. A second one without `linkDown` between starts afresh.
+    /// A link to the peer exists. A second one without `linkDown` between says that the same process of the peer was
+    /// linked anew: what it said still counts, and it is told everything again, because it may have lost the first link.
     case linkUp(PeerID)
     case linkDown(PeerID)
+    /// The peer counts as dead, while its link is kept for its return: it is not asked and no holder until `holderHeard`.
+    case holderSilent(PeerID)
+    /// The peer was heard again over the link that it had.
+    case holderHeard(PeerID)
     case completion(StorageCompletion)
     /// How many more bytes the link's queue for attachments takes now; from the turn each time it has drained. A
     /// new link starts with `JournalConfiguration.initialSendQueueBytes`; nothing is served beyond what was told.

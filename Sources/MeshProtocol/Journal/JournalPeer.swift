@@ -22,6 +22,8 @@ struct JournalPeer: Sendable {
     var hashesAsked: Set<HashKey> = []
     var serving: ServeQueue
     var lastAskAnswered = HostTime.distantPast
+    /// It counts as dead, though its link is kept: it is not asked, and what it holds does not count.
+    var isSilent = false
     /// Contents of which the peer has something and this node misses something, oldest claim first.
     private(set) var candidates: [ContentID] = []
     private var candidateSet: Set<ContentID> = []

@@ -123,7 +123,7 @@ extension JournalStateMachine {
         var transfer = ChunkTransfer(chunkCount: chunkCount, present: present)
         for peer in peerOrder {
             peers[peer]?.holder.truncate(id, to: chunkCount)
-            for chunk in peers[peer]?.holder[id]?.chunks.members ?? [] { transfer.holderGained(chunk) }
+            for chunk in holding(of: id, by: peer)?.chunks.members ?? [] { transfer.holderGained(chunk) }
             if peers[peer]?.holder[id]?.hasAnything ?? false { peers[peer]?.addCandidate(id) }
         }
         contents[id]?.transfer = transfer
@@ -272,7 +272,7 @@ extension JournalStateMachine {
         }
     }
 
-    /// Whether any linked peer can bring something that is missing; remembers since when nobody can.
+    /// Whether any linked peer that is heard can bring something that is missing; remembers since when nobody can.
     mutating func updateSource(_ id: ContentID, at now: HostTime) {
         guard let content = contents[id], content.phase == .hashing || content.phase == .fetching else { return }
         if hasSource(content, at: now) {
@@ -289,7 +289,7 @@ extension JournalStateMachine {
     private func hasSource(_ content: JournalContent, at now: HostTime) -> Bool {
         if let transfer = content.transfer, !transfer.asks.isEmpty { return true }
         return peerOrder.contains { peer in
-            guard let holding = peers[peer]?.holder[content.id], holding.hasAnything,
+            guard let holding = holding(of: content.id, by: peer), holding.hasAnything,
                 peers[peer]?.isMuted(for: content.id, at: now) != true
             else { return false }
             guard !holding.isComplete, let transfer = content.transfer else { return true }
@@ -314,7 +314,7 @@ extension JournalStateMachine {
         }
         if content.lastAskAt.map({ now >= $0 + configuration.askInterval }) ?? true {
             contents[id]?.lastAskAt = now
-            for peer in peerOrder { send(.ask([id]), to: peer, &outbox) }
+            for peer in peerOrder where peers[peer]?.isSilent == false { send(.ask([id]), to: peer, &outbox) }
         }
         deadlines.arm(.content(id), at: (contents[id]?.lastAskAt ?? now) + configuration.askInterval)
     }

@@ -36,7 +36,7 @@ extension JournalStateMachine {
     private mutating func hashSource(_ id: ContentID, at now: HostTime) -> PeerID? {
         let sources = peerOrder.filter { peer in
             guard let state = peers[peer] else { return false }
-            return (state.holder[id]?.hasAnything ?? false) && !state.isMuted(for: id, at: now)
+            return (holding(of: id, by: peer)?.hasAnything ?? false) && !state.isMuted(for: id, at: now)
                 && state.hashesAsked.count < Self.maximumHashAsksPerPeer
         }
         return sources.isEmpty ? nil : sources[random.below(sources.count)]
@@ -168,7 +168,7 @@ extension JournalStateMachine {
     /// Lets every holder of the content use its window.
     mutating func fillAll(_ id: ContentID, at now: HostTime, _ outbox: inout Output) {
         for peer in peerOrder {
-            guard peers[peer]?.holder[id]?.hasAnything ?? false else { continue }
+            guard holding(of: id, by: peer)?.hasAnything ?? false else { continue }
             peers[peer]?.addCandidate(id)
             fill(peer, at: now, &outbox)
         }
@@ -176,7 +176,7 @@ extension JournalStateMachine {
 
     /// Asks the peer for as much as its window takes, over all contents of which it has something.
     mutating func fill(_ peer: PeerID, at now: HostTime, _ outbox: inout Output) {
-        guard peers[peer]?.candidates.isEmpty == false else { return }
+        guard peers[peer]?.isSilent == false, peers[peer]?.candidates.isEmpty == false else { return }
         if let rest = peers[peer]?.window.restsUntil, now < rest {
             deadlines.arm(.peer(peer), at: rest)
             return
@@ -242,11 +242,11 @@ extension JournalStateMachine {
         return picked?.chunks ?? []
     }
 
-    /// This node's place among the linked members that lack the content: everybody fetches everything.
+    /// This node's place among the linked members that are heard and lack the content: everybody fetches everything.
     private func rank(for id: ContentID) -> ChunkTransfer.Rank {
         var index = 0
         var count = 1
-        for peer in peerOrder where peers[peer]?.holder[id]?.isComplete != true {
+        for peer in peerOrder where peers[peer]?.isSilent == false && peers[peer]?.holder[id]?.isComplete != true {
             count += 1
             if peer < identity { index += 1 }
         }
@@ -331,7 +331,7 @@ extension JournalStateMachine {
     }
 
     /// The peer is not expected to bring what it was asked for of this content.
-    private mutating func releaseAsks(of peer: PeerID, content id: ContentID) {
+    mutating func releaseAsks(of peer: PeerID, content id: ContentID) {
         let keys = (peers[peer]?.asked.keys.filter { $0.content == id } ?? []).sorted { $0.chunk < $1.chunk }
         for key in keys {
             giveUp(key, of: peer)
@@ -352,7 +352,7 @@ extension JournalStateMachine {
                 if peers[peer]?.holder[id]?.isComplete ?? false {
                     // It said it had all; what it has is unknown until it says so again.
                     forgetHolding(of: id, by: peer)
-                } else if peers[peer]?.holder.remove(Int(chunk), of: id) ?? false {
+                } else if peers[peer]?.holder.remove(Int(chunk), of: id) ?? false, peers[peer]?.isSilent == false {
                     contents[id]?.transfer?.holderLost(Int(chunk))
                 }
             }
@@ -366,9 +366,8 @@ extension JournalStateMachine {
     }
 
     private mutating func forgetHolding(of id: ContentID, by peer: PeerID) {
-        for chunk in peers[peer]?.holder.removeAll(of: id)?.chunks.members ?? [] {
-            contents[id]?.transfer?.holderLost(chunk)
-        }
+        let lost = peers[peer]?.holder.removeAll(of: id)?.chunks.members ?? []
+        if peers[peer]?.isSilent == false { for chunk in lost { contents[id]?.transfer?.holderLost(chunk) } }
         guard let hashes = contents[id]?.hashes else { return }
         if hashes.manifestAsk?.peer == peer { contents[id]?.hashes.manifestAsk = nil }
         peers[peer]?.hashesAsked.remove(JournalPeer.HashKey(content: id, page: nil))
@@ -376,27 +375,5 @@ extension JournalStateMachine {
             contents[id]?.hashes.pageAsks.removeValue(forKey: page)
             peers[peer]?.hashesAsked.remove(JournalPeer.HashKey(content: id, page: page))
         }
-    }
-
-    // MARK: Silence
-
-    /// The peer has been silent with chunks asked of it: they are asked of others, and it rests.
-    mutating func lookAtPeer(_ peer: PeerID, at now: HostTime, _ outbox: inout Output) {
-        guard let state = peers[peer] else { return }
-        if !state.asked.isEmpty {
-            let deadline = state.window.stallDeadline(configuration)
-            guard now >= deadline else {
-                deadlines.arm(.peer(peer), at: deadline)
-                return
-            }
-            statistics.stalls += 1
-            peers[peer]?.window.stalled(at: now, configuration: configuration)
-            for id in Set(state.asked.keys.map(\.content)).sorted() {
-                releaseAsks(of: peer, content: id)
-                fillAll(id, at: now, &outbox)
-                updateSource(id, at: now)
-            }
-        }
-        fill(peer, at: now, &outbox)
     }
 }

@@ -8,9 +8,16 @@ extension JournalStateMachine {
 
     mutating func linkUp(_ peer: PeerID, at now: HostTime, _ outbox: inout Output) {
         guard peer != identity else { return }
-        if peers[peer] != nil { linkDown(peer, at: now, &outbox) }
-        peers[peer] = JournalPeer(configuration: configuration)
-        peerOrder.insert(peer, at: peerOrder.firstIndex { $0 > peer } ?? peerOrder.count)
+        if peers[peer] == nil {
+            peers[peer] = JournalPeer(configuration: configuration)
+            peerOrder.insert(peer, at: peerOrder.firstIndex { $0 > peer } ?? peerOrder.count)
+        } else {
+            // What was asked may be lost with the queues of the first link.
+            releaseAllAsks(of: peer)
+            peers[peer]?.window.heardAgain()
+            holderHeard(peer, at: now, &outbox)
+            lookElsewhere(peers[peer]?.candidates ?? [], at: now, &outbox)
+        }
         let entries = contents.keys.sorted().compactMap { fullEntry($0) }
         for entry in entries { contents[entry.content]?.isAnnounced = true }
         announce(entries, to: peer, &outbox)
@@ -30,15 +37,12 @@ extension JournalStateMachine {
                 contents[key.content]?.hashes.manifestAsk = nil
             }
         }
-        for (id, holding) in state.holder.holdings {
-            for chunk in holding.chunks.members { contents[id]?.transfer?.holderLost(chunk) }
+        if !state.isSilent {
+            for (id, holding) in state.holder.holdings {
+                for chunk in holding.chunks.members { contents[id]?.transfer?.holderLost(chunk) }
+            }
         }
-        for id in state.candidates.sorted() {
-            guard let phase = contents[id]?.phase else { continue }
-            if phase == .hashing { askForHashes(id, at: now, &outbox) }
-            if phase == .fetching { fillAll(id, at: now, &outbox) }
-            updateSource(id, at: now)
-        }
+        lookElsewhere(state.candidates, at: now, &outbox)
         hasChanged = true
     }
 
@@ -140,7 +144,8 @@ extension JournalStateMachine {
         guard let phase = contents[id]?.phase else { return }
         if peers[peer]?.holder[id]?.isComplete ?? false { hasChanged = true }
         guard phase != .complete, phase != .removing else { return }
-        if contents[id]?.transfer != nil {
+        // Of a silent peer what it holds is only noted; it counts when the peer is heard.
+        if contents[id]?.transfer != nil, peers[peer]?.isSilent != true {
             for chunk in lost.members { contents[id]?.transfer?.holderLost(chunk) }
             for chunk in gained.members { contents[id]?.transfer?.holderGained(chunk) }
         }

@@ -42,7 +42,7 @@ extension JournalStateMachine {
 
     /// Members known to hold all of it, this node included, ascending.
     func holders(of id: ContentID) -> [PeerID] {
-        var output = peerOrder.filter { peers[$0]?.holder[id]?.isComplete ?? false }
+        var output = peerOrder.filter { holding(of: id, by: $0)?.isComplete ?? false }
         if contents[id]?.isComplete ?? false {
             output.insert(identity, at: output.firstIndex { $0 > identity } ?? output.count)
         }

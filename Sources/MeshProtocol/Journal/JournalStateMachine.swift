@@ -103,6 +103,8 @@ public struct JournalStateMachine: Sendable {
         case .cancelWait(let token): waits.removeAll { $0.token == token }
         case .linkUp(let peer): linkUp(peer, at: now, &outbox)
         case .linkDown(let peer): linkDown(peer, at: now, &outbox)
+        case .holderSilent(let peer): holderSilent(peer, at: now, &outbox)
+        case .holderHeard(let peer): holderHeard(peer, at: now, &outbox)
         case .completion(let completion): complete(completion, at: now, &outbox)
         case .sendQueueSpace(let peer, let bytes):
             peers[peer]?.serving.setSpace(bytes)

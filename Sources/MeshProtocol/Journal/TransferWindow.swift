@@ -71,6 +71,12 @@ struct TransferWindow: Sendable {
         return lastProgress + min(max(timeout, configuration.minimumStallTimeout), configuration.maximumStallTimeout)
     }
 
+    /// The peer is back after a silence: it need not rest for what it missed meanwhile.
+    mutating func heardAgain() {
+        restsUntil = nil
+        stallCount = 0
+    }
+
     /// The peer was silent: it rests, twice as long each time in a row, and then begins with one chunk.
     mutating func stalled(at now: HostTime, configuration: JournalConfiguration) {
         size = 1
