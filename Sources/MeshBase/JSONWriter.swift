@@ -1,8 +1,9 @@
 extension JSONValue {
     /// The value as JSON on one line, without spaces; members keep their order.
     ///
-    /// Control characters, U+2028 and U+2029 are escaped, so the text never contains a line break of any kind and can
-    /// be framed by newlines. A number that JSON cannot say (not a number, infinite) becomes `null`.
+    /// Control characters, line and paragraph separators are escaped, so the text never contains a line break of any
+    /// kind and can be framed by newlines; and so are the marks that turn the direction of writing, so that a name shown
+    /// as raw JSON on a terminal cannot reorder what stands around it (ATT-05). A number that JSON cannot say (not a number, infinite) becomes `null`.
     public var text: String {
         var output: [UInt8] = []
         write(to: &output)
@@ -52,7 +53,7 @@ extension JSONValue {
             case 0x0a: output.append(contentsOf: #"\n"#.utf8)
             case 0x0d: output.append(contentsOf: #"\r"#.utf8)
             case 0x09: output.append(contentsOf: #"\t"#.utf8)
-            case 0x00..<0x20, 0x7f..<0xa0, 0x2028, 0x2029:
+            case 0x00..<0x20, 0x7f..<0xa0, 0x061c, 0x200e, 0x200f, 0x2028...0x202e, 0x2066...0x2069:
                 let digits = String(scalar.value, radix: 16)
                 output.append(contentsOf: (#"\u"# + String(repeating: "0", count: 4 - digits.count) + digits).utf8)
             default: output.append(contentsOf: Array(String(Character(scalar)).utf8))

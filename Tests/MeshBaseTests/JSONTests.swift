@@ -89,6 +89,18 @@ private func outcome(bytes: [UInt8]) -> Result<JSONValue, JSONError> {
         #expect(outcome(value.text) == .success(value))
     }
 
+    @Test func `ATT-05 marks that turn the direction of writing are escaped, and read back the same`() {
+        for mark in [0x061c, 0x200e, 0x200f] + Array(0x202a...0x202e) + Array(0x2066...0x2069) as [UInt32] {
+            guard let scalar = Unicode.Scalar(mark) else { continue }
+            let value: JSONValue = .object([.init("a\(Character(scalar))", .string("b\(Character(scalar))gpj.exe"))])
+
+            #expect(!value.text.unicodeScalars.contains(scalar))
+            #expect(outcome(value.text) == .success(value))
+        }
+        let plain: JSONValue = "שלום عربي 👩‍👩‍👧"
+        #expect(plain.text == "\"שלום عربي 👩‍👩‍👧\"", "letters and joiners stay readable")
+    }
+
     @Test func `numbers are written so that they read back the same`() {
         for number in [0.25, -1e-7, 5e20, 1.0, .leastNonzeroMagnitude, .greatestFiniteMagnitude] {
             #expect(outcome(JSONValue.number(number).text) == .success(.number(number)))
