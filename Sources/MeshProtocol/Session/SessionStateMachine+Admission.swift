@@ -208,7 +208,8 @@ extension SessionStateMachine {
         if let address = links[peer]?.address { list.note(contact: address, of: peer) }
         schedulePersist(at: now + configuration.keepAliveInterval)
         // A member that was let in while this node is up is alive by the word of who let it in; that word runs out.
-        let isLive = phase == .member && now - startedAt > configuration.helloInterval
+        // Shortly after a join or a return, admissions are history that is being caught up with, and no news.
+        let isLive = phase == .member && (!hasHistory || now - startedAt > configuration.helloInterval)
         var life = Liveness.unmet(at: now, grace: configuration.startGrace)
         if isLive, let admission { life = .admittedNow(at: now, by: admission.by) }
         liveness[peer] = life

@@ -15,6 +15,7 @@ extension SessionStateMachine {
         guard let nonce = Bytes32(random.bytes(32)), let journalKey = Bytes32(random.bytes(32)) else { return }
         phase = .founding
         startedAt = now
+        hasHistory = false
         self.label = label
         epochSecrets = [epoch]
         outbox.append(.setSecrets(handshakeSecrets))

@@ -79,6 +79,8 @@ public struct SessionStateMachine: Sendable {
     var startCount: UInt64 = 1
     var revision: UInt64 = 0
     var startedAt = HostTime.zero
+    /// Records of what was before this node came may still be on their way; a founder's mesh has none.
+    var hasHistory = true
     /// Other lives of this node's key that its start count was raised above; each at most once.
     var outbid: Set<Incarnation> = []
 

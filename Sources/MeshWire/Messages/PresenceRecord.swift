@@ -2,8 +2,8 @@ import MeshBase
 
 /// What a node says about itself: its name, where it can be reached, and whether it is here or has left.
 ///
-/// One per node, last writer wins: the greater (start count, revision) replaces the other, whatever the order of
-/// arrival and without any clock. The start count is kept on disk and grows with every start of the node, so a
+/// One per node, last writer wins: the greater (start count, incarnation, revision) replaces the other, whatever the
+/// order of arrival and without any clock. The start count is kept on disk and grows with every start of the node, so a
 /// restarted node supersedes its earlier life everywhere; the revision grows with every change within one life. Only
 /// the owner's signature counts, so nobody renames, moves or dismisses another (AB-73, AB-74).
 ///
@@ -18,7 +18,8 @@ public struct PresenceRecord: WireMessage {
 
     /// Whose record it is, and whose signature it must bear.
     public var peer: PeerID
-    /// The process life that wrote it. Its order means nothing.
+    /// The process life that wrote it. Its order says nothing about which was earlier; it decides, the same way
+    /// everywhere, between two processes on copies of one state.
     public var incarnation: Incarnation
     /// How many times the node has started with this key.
     public var startCount: UInt64

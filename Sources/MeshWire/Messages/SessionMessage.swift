@@ -98,8 +98,8 @@ public struct PresenceVersion: Hashable, Sendable {
     }
 }
 
-/// `digest 16 | flags u8 | health u8 | n u8 | n × asked 32 | n u8 | n × (subject 32 | age ms u32)`: 20 bytes in a full
-/// mesh. Flag 1: the sender watches the receiver.
+/// `digest 16 | flags u8 | health u8 | n u8 | n × asked 32 | n u8 | n × (subject 32 | age ms u32)`: 21 bytes with the kind
+/// before it, in a full mesh. Flag 1: the sender watches the receiver.
 public struct KeepAlive: Hashable, Sendable {
     /// How long ago the sender, or somebody it hears, last heard `subject`.
     public struct Report: Hashable, Sendable {

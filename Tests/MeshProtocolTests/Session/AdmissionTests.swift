@@ -47,6 +47,25 @@ import Testing
         #expect(mesh.isWhole)
     }
 
+    @Test func `a guest that comes within a second of the founding is announced, and history is not`() {
+        let mesh = TestMesh()
+        let founder = mesh.found()
+        mesh.run(.milliseconds(50))
+        let guest = mesh.add(name: "guest")
+        mesh.join(guest, mesh.ticket(founder))
+        mesh.run(.milliseconds(300))
+
+        #expect(founder.count(.memberAdmitted, about: guest.peer) == 1)
+        #expect(guest.count(.memberAdmitted) == 0, "whoever was there before is no news to the guest")
+        let late = mesh.add()
+        mesh.run(.seconds(2 as Int64))
+        mesh.join(late, mesh.ticket(founder))
+        mesh.run(.seconds(1 as Int64))
+        #expect(founder.count(.memberAdmitted, about: late.peer) == 1)
+        #expect(guest.count(.memberAdmitted, about: late.peer) == 1)
+        #expect(late.count(.memberAdmitted) == 0)
+    }
+
     @Test func `AB-76 a ticket revoked between the handshake and the hello lets nobody in`() throws {
         let mesh = TestMesh.settled(1)
         let founder = mesh.nodes[0]
