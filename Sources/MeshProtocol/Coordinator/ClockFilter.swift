@@ -29,11 +29,12 @@ struct ClockFilter: Sendable {
         var roundTrip: TimeSpan
         /// Samples in the direction that has fewer.
         var sampleCount: Int
+        /// What noise and drift, and an offset that is not the edges' middle, may add to half the round trip, nanoseconds.
+        var slack: Double
 
-        /// Whatever the asymmetry, the offset is within this.
+        /// Whatever the asymmetry, the offset is within this. One exchange is enough for that: no delay is negative.
         var bound: TimeSpan {
-            TimeSpan(nanoseconds: max(0, roundTrip.nanoseconds / 2))
-                + TimeSpan(nanoseconds: clampedNanoseconds(2 * scatter))
+            TimeSpan(nanoseconds: max(0, roundTrip.nanoseconds / 2)) + TimeSpan(nanoseconds: clampedNanoseconds(slack))
         }
 
         func offset(at now: HostTime) -> TimeSpan {
@@ -76,6 +77,8 @@ struct ClockFilter: Sendable {
     private var contradictions = 0
     private var isQuiet = false
     private var usesMedian = false
+    /// There were blocks enough to see how far apart they lie.
+    private var isScatterKnown = false
 
     /// Blocks that an offset and a rate look back.
     struct Window: Hashable, Sendable {
@@ -163,13 +166,20 @@ struct ClockFilter: Sendable {
         }
         // A rate that is off by its error moves the window's mean age of samples.
         let ageing = slope.error * min(instant, Double(blocks) * outward.blockLength) / 2
+        isScatterKnown = isScatterKnown || slope.isMeasured
         let fresh = Estimate(
             at: now, offset: base + TimeSpan(nanoseconds: clampedNanoseconds(difference)), rate: slope.rate,
             rateError: slope.error, scatter: scatter + (slope.edgeScatter == nil ? 0 : ageing),
             roundTrip: TimeSpan(nanoseconds: clampedNanoseconds(max(0, edge.out.value + edge.back.value))),
-            sampleCount: min(edge.out.count, edge.back.count))
+            sampleCount: min(edge.out.count, edge.back.count),
+            slack: slack(scatter: scatter, at: instant) + abs(difference - edge.difference))
         estimate = fresh
         return fresh
+    }
+
+    /// Twice the scatter; before that is known, no more than timestamps and the worst pair of oscillators can add.
+    private func slack(scatter: Double, at instant: Double) -> Double {
+        isScatterKnown ? 2 * scatter : min(2 * scatter, 2 * Self.scatterFloor + Self.maximumRate * max(0, instant))
     }
 
     private struct Values {
@@ -208,6 +218,7 @@ struct ClockFilter: Sendable {
         var error: Double
         var edgeScatter: Double?
         var medianScatter: Double?
+        var isMeasured = false
     }
 
     private mutating func fitRate(newest: Int64, blocks: Int) -> Slope {
@@ -229,7 +240,7 @@ struct ClockFilter: Sendable {
         let error = min(Self.priorRateError, chosen.rateError)
         return Slope(
             rate: shrunk(clamped, chosen.rateError), error: error, edgeScatter: edge.scatter,
-            medianScatter: middle?.scatter)
+            medianScatter: middle?.scatter, isMeasured: true)
     }
 
     /// A short noisy measurement counts only as far as it knows more than the prior does.
