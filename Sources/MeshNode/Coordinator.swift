@@ -11,8 +11,7 @@ public actor Coordinator {
     private nonisolated let executor: any NodeExecutor
     private var machine: CoordinatorStateMachine
     private var outbox = Outbox<CoordinatorOutput>()
-    /// Messages that did not decode; the peer's fault, never a reason to stop.
-    private(set) var malformedMessages = 0
+    private(set) var statistics = ActorStatistics(malformedMessages: 0)
 
     enum Input: Sendable {
         case message([UInt8], from: PeerID)
@@ -31,7 +30,7 @@ public actor Coordinator {
             switch input {
             case .message(let bytes, let peer): receive(bytes, from: peer, at: now)
             case .command(let command):
-                do { try machine.submit(command, at: now, into: &outbox) } catch { malformedMessages += 1 }
+                do { try machine.submit(command, at: now, into: &outbox) } catch { statistics.refusedCommands += 1 }
             }
         }
         if let deadline = machine.nextDeadline, deadline <= now { machine.handleDeadline(at: now, into: &outbox) }
@@ -48,7 +47,7 @@ public actor Coordinator {
         do {
             machine.receive(try ClockMessage(decoding: bytes), from: peer, at: now, into: &outbox)
         } catch {
-            malformedMessages += 1
+            statistics.malformedMessages? += 1
         }
     }
 

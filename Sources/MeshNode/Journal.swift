@@ -15,8 +15,7 @@ public actor Journal {
     private let storage: StorageDesk
     private var machine: JournalStateMachine
     private var outbox = Outbox<JournalOutput>()
-    /// Messages that did not decode; the peer's fault, never a reason to stop.
-    private(set) var malformedMessages = 0
+    private(set) var statistics = ActorStatistics(malformedMessages: 0)
 
     enum Input: Sendable {
         case message([UInt8], from: PeerID)
@@ -36,7 +35,7 @@ public actor Journal {
             switch input {
             case .message(let bytes, let peer): receive(bytes, from: peer, at: now)
             case .command(let command):
-                do { try machine.submit(command, at: now, into: &outbox) } catch { malformedMessages += 1 }
+                do { try machine.submit(command, at: now, into: &outbox) } catch { statistics.refusedCommands += 1 }
             }
         }
         if let deadline = machine.nextDeadline, deadline <= now { machine.handleDeadline(at: now, into: &outbox) }
@@ -61,7 +60,7 @@ public actor Journal {
         do {
             machine.receive(try JournalMessage(decoding: bytes), from: peer, at: now, into: &outbox)
         } catch {
-            malformedMessages += 1
+            statistics.malformedMessages? += 1
         }
     }
 

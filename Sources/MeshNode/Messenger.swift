@@ -42,7 +42,7 @@ public actor Messenger {
         guard !commands.isEmpty || isDue(at: now) else { return [] }
         for command in commands {
             // A refusal here is the gossip telling us there is no mesh yet; commands of people go through `submit`.
-            do { try machine.submit(command, at: now, into: &outbox) } catch { refusedCommands += 1 }
+            do { try machine.submit(command, at: now, into: &outbox) } catch { actorStatistics.refusedCommands += 1 }
         }
         if let deadline = machine.nextDeadline, deadline <= now { machine.handleDeadline(at: now, into: &outbox) }
         nextDeadline = machine.nextDeadline
@@ -107,7 +107,7 @@ public actor Messenger {
     var links: LinkTable { machine.links }
     var gossip: Gossip { machine.gossip }
     var statistics: MessengerStateMachine.Statistics { machine.statistics }
-    private(set) var refusedCommands = 0
+    private(set) var actorStatistics = ActorStatistics()
 
     /// Handshake answers made while receiving; they leave with the turn's other datagrams, first.
     private var waitingDatagrams: [TransportDatagram] = []

@@ -37,6 +37,19 @@ public struct NodeSnapshot: Sendable {
     public var session: SessionStatistics
     public var journal: JournalStatistics
     public var coordinator: CoordinatorStatistics
+    public var messenger: MessengerStateMachine.Statistics
+    /// What each actor refused, by its name.
+    public var actors: [(name: String, statistics: ActorStatistics)]
+
+    /// Messages of peers that did not decode, and told facts that a machine refused, over all actors.
+    public var faults: ActorStatistics {
+        var total = ActorStatistics(malformedMessages: session.malformedMessages &+ UInt64(clamping: gossip.malformed))
+        for actor in actors {
+            total.refusedCommands &+= actor.statistics.refusedCommands
+            total.malformedMessages? &+= actor.statistics.malformedMessages ?? 0
+        }
+        return total
+    }
 }
 
 extension Node {
@@ -44,6 +57,11 @@ extension Node {
     public func snapshot() async -> NodeSnapshot {
         let (session, links, gossip) = (await session.current, await messenger.links, await messenger.gossip)
         let (journal, coordinator) = (await journal.current, await coordinator.current)
+        let actors: [(String, ActorStatistics)] = [
+            ("session", await self.session.statistics), ("messenger", await messenger.actorStatistics),
+            ("journal", await self.journal.statistics), ("coordinator", await self.coordinator.statistics),
+        ]
+        let messengerStatistics = await messenger.statistics
         let now = environment.clock.now()
         let members = session.members
         return NodeSnapshot(
@@ -57,6 +75,7 @@ extension Node {
             attachments: journal.attachments, invites: session.invites, clock: coordinator.clock, hostTime: now,
             meshTime: coordinator.meshTime(at: now), recordsHead: gossip.head, recordCount: gossip.records.count,
             transport: environment.transport.statistics(), linkTable: links.statistics, gossip: gossip.statistics,
-            session: session.statistics, journal: journal.statistics, coordinator: coordinator.statistics)
+            session: session.statistics, journal: journal.statistics, coordinator: coordinator.statistics,
+            messenger: messengerStatistics, actors: actors)
     }
 }

@@ -10,8 +10,7 @@ public actor Session {
     private nonisolated let executor: any NodeExecutor
     private var machine: SessionStateMachine
     private var outbox = Outbox<SessionOutput>()
-    /// Told facts that the machine refused; zero in a healthy node.
-    private(set) var refusedCommands = 0
+    private(set) var statistics = ActorStatistics()
 
     enum Input: Sendable {
         case message([UInt8], from: PeerID)
@@ -31,7 +30,7 @@ public actor Session {
             case .message(let bytes, let peer): machine.receive(bytes, from: peer, at: now, into: &outbox)
             case .command(let command):
                 // Told facts are never refused; commands of people go through `submit`.
-                do { try machine.submit(command, at: now, into: &outbox) } catch { refusedCommands += 1 }
+                do { try machine.submit(command, at: now, into: &outbox) } catch { statistics.refusedCommands += 1 }
             }
         }
         if let deadline = machine.nextDeadline, deadline <= now { machine.handleDeadline(at: now, into: &outbox) }

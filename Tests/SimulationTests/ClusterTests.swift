@@ -245,6 +245,21 @@ import Testing
         #expect(cluster.snapshot(of: 1)?.attachments.first?.state == .fetching)
     }
 
+    @Test func `what actors refused is shown for each of them, and is nothing among healthy members`() throws {
+        let cluster = try mesh(2, seed: 33)
+        let before = try cluster.answer(to: ["verb": "metrics"], of: 0).objects.first?["counters"]
+        for name in ["journal", "coordinator", "session"] {
+            #expect(before?["\(name).malformedMessages"]?.integerValue == 0, "\(name)")
+            #expect(before?["\(name).refusedCommands"]?.integerValue == 0, "\(name)")
+        }
+        #expect(before?["messenger.refusedCommands"]?.integerValue != nil)
+        #expect(before?["messenger.droppedQueueFull"]?.integerValue == 0)
+
+        let status = try cluster.answer(to: ["verb": "status"], of: 0).objects.first
+        #expect(status?["faults"]?["malformedMessages"]?.integerValue == 0)
+        #expect(status?["faults"]?["refusedCommands"]?.integerValue == 0)
+    }
+
     @Test func `a full disk fails an addition with a typed error and harms nothing else`() throws {
         let cluster = try mesh(2, seed: 27)
         cluster.nodes[0].storage.faults.isFull = true

@@ -26,6 +26,10 @@ enum Documents {
                 "bytes": .integer(Int64(clamping: snapshot.attachments.reduce(0) { $0 &+ $1.byteCount })),
             ],
             "clock": clock(snapshot),
+            "faults": [
+                "refusedCommands": count(snapshot.faults.refusedCommands),
+                "malformedMessages": count(snapshot.faults.malformedMessages ?? 0),
+            ],
         ]
     }
 

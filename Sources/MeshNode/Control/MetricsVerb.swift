@@ -8,13 +8,6 @@ enum MetricsVerb: ControlVerb {
 
     static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
         let snapshot = await node.snapshot()
-        var counters: [JSONValue.Member] = []
-        collect("transport", snapshot.transport, into: &counters)
-        collect("links", snapshot.linkTable, into: &counters)
-        collect("gossip", snapshot.gossip, into: &counters)
-        collect("session", snapshot.session, into: &counters)
-        collect("journal", snapshot.journal, into: &counters)
-        collect("coordinator", snapshot.coordinator, into: &counters)
         let gauges: JSONValue = [
             "uptimeSeconds": .number(Documents.rounded(snapshot.uptime.seconds, 3)),
             "members": .integer(Int64(snapshot.members.count)),
@@ -23,7 +16,20 @@ enum MetricsVerb: ControlVerb {
             "attachments": .integer(Int64(snapshot.attachments.count)),
             "clockErrorMicroseconds": .number(Documents.rounded(snapshot.clock.error.microseconds, 1)),
         ]
-        call.reply.answer(["schema": "starling/metrics/1", "counters": .object(counters), "gauges": gauges])
+        call.reply.answer(["schema": "starling/metrics/1", "counters": counters(snapshot), "gauges": gauges])
+    }
+
+    static func counters(_ snapshot: NodeSnapshot) -> JSONValue {
+        var counters: [JSONValue.Member] = []
+        collect("transport", snapshot.transport, into: &counters)
+        collect("links", snapshot.linkTable, into: &counters)
+        collect("gossip", snapshot.gossip, into: &counters)
+        collect("messenger", snapshot.messenger, into: &counters)
+        collect("session", snapshot.session, into: &counters)
+        collect("journal", snapshot.journal, into: &counters)
+        collect("coordinator", snapshot.coordinator, into: &counters)
+        for actor in snapshot.actors { collect(actor.name, actor.statistics, into: &counters) }
+        return .object(counters)
     }
 
     private static func collect(_ area: String, _ statistics: Any, into counters: inout [JSONValue.Member]) {
