@@ -127,6 +127,21 @@ import Testing
         #expect(newcomer.machine.statistics.beaconsHeard == 0)
     }
 
+    @Test func `MEM-23 a question is answered at once, so that whoever asks can dial too`() {
+        let mesh = TestMesh()
+        mesh.hasMulticast = true
+        let founder = mesh.found()
+        mesh.run(.seconds(5 as Int64))
+        let ticket = Ticket(meshID: mesh.ticket(founder).meshID, joinSecret: mesh.ticket(founder).joinSecret)
+        let before = founder.machine.statistics.beaconsSent
+        let newcomer = mesh.add()
+        mesh.join(newcomer, ticket)
+        mesh.run(.milliseconds(10))
+
+        #expect(founder.machine.statistics.beaconsSent == before + 1)
+        #expect(newcomer.machine.statistics.beaconsHeard == 1)
+    }
+
     @Test func `MEM-15 after the network changed a member calls at once`() {
         let mesh = TestMesh.settled(2)
         mesh.nodes[0].outputs = []
