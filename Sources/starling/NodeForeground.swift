@@ -43,7 +43,9 @@ struct NodeForeground {
         var first: Int32?
         var deadline = Int64.max
         while !end.isWhole, ProcessEnvironment.monotonicNanoseconds() < deadline {
-            guard let signal = signals.next(milliseconds: 20) else {
+            // An idle node's main thread sleeps; whoever changes `end` wakes it.
+            let patience = deadline == Int64.max && end.code == nil ? 3_600_000 : 20
+            guard let signal = signals.next(milliseconds: patience) else {
                 // The node is done and only the printing is not: a reader that stands still is not waited for.
                 if end.code != nil { deadline = min(deadline, ProcessEnvironment.monotonicNanoseconds() + 500_000_000) }
                 continue
@@ -80,8 +82,15 @@ struct NodeForeground {
 private final class NodeEnd: Sendable {
     private let state = NodeEndLock()
 
-    func set(node code: Int32) { state.change { $0.code = code } }
-    func set(isPrinted: Bool) { state.change { $0.isPrinted = isPrinted } }
+    func set(node code: Int32) {
+        state.change { $0.code = code }
+        SignalWait.wake()
+    }
+
+    func set(isPrinted: Bool) {
+        state.change { $0.isPrinted = isPrinted }
+        SignalWait.wake()
+    }
     var code: Int32? { state.read.code }
     var isWhole: Bool { state.read.code != nil && state.read.isPrinted }
 }
