@@ -111,28 +111,60 @@ import Testing
             for count in 0...96 {
                 var bytes = [UInt8](repeating: 0, count: count)
                 if count > 0 { bytes[0] = type }
-                // Every call moves on by three bytes at least, so this ends.
-                _ = try? frames(bytes)
-                _ = try? DataHeader(decoding: bytes.span)
-                _ = try? HandshakeDatagram(decoding: bytes.span)
-                _ = try? CookieDatagram(decoding: bytes.span)
+                #expect(everyStepMoves(in: bytes), "type \(type), \(count) bytes")
+                // None of these is whole: the shortest handshake datagram is longer, and no cookie is of this size.
+                #expect(throws: WireError.self) { try HandshakeDatagram(decoding: bytes.span) }
+                if (try? DataHeader(decoding: bytes.span)) != nil {
+                    #expect(type == DatagramType.data.rawValue && count >= WireLimits.dataHeaderBytes)
+                }
+                if (try? CookieDatagram(decoding: bytes.span)) != nil {
+                    #expect(type == DatagramType.cookie.rawValue && count == CookieDatagram.byteCount)
+                }
             }
         }
     }
 
-    @Test func `AB-02 extreme values in every field give a typed error and no trap`() {
+    /// Whether reading frame after frame moves on by a header at least each time, never past the end, until the end or
+    /// an error.
+    private func everyStepMoves(in bytes: [UInt8]) -> Bool {
+        var position = 0
+        while true {
+            let before = position
+            guard let frame = try? Frame.next(in: bytes.span, at: &position) else { return position <= bytes.count }
+            guard position >= before + FrameType.headerBytes, position <= bytes.count else { return false }
+            if let payload = payload(of: frame), !(before..<position).contains(payload) { return false }
+        }
+    }
+
+    /// Where the payload of a frame stands; it must lie within the frame.
+    private func payload(of frame: Frame) -> Range<Int>? {
+        switch frame {
+        case .message(let message): message.payload
+        case .fragment(let fragment): fragment.payload
+        default: nil
+        }
+    }
+
+    @Test func `AB-02 extreme values in every field give frames within the datagram or a typed error`() {
         let extremes: [UInt8] = [0, 1, 0x7f, 0x80, 0xff]
+        var refused = 0
         for sample in Self.samples {
             for width in [1, 2, 4, 8] {
                 for offset in 0..<sample.count where offset + width <= sample.count {
                     for value in extremes {
                         var bytes = sample
                         for index in offset..<(offset + width) { bytes[index] = value }
-                        _ = try? frames(bytes)
+                        #expect(everyStepMoves(in: bytes), "\(bytes)")
+                        do throws(WireError) { _ = try frames(bytes) } catch { refused += 1 }
                     }
                 }
             }
+            // A length beyond the end is refused whatever the type.
+            var long = sample
+            (long[1], long[2]) = (0xff, 0xff)
+            #expect(throws: WireError.truncated) { try frames(long) }
         }
+        #expect(refused > 500)
     }
 
     @Test func `an acknowledgement with ranges that overlap, touch or run below zero is an error`() throws {

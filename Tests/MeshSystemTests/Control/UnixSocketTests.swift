@@ -189,7 +189,9 @@ import Testing
 
         first.close()
 
-        _ = try UnixStream(connectingTo: path)
+        #expect(TestFile.names(directory.path) == ["a.sock"])
+        #expect(throws: Never.self) { try UnixStream(connectingTo: path) }
         second.close()
+        #expect(TestFile.names(directory.path).isEmpty)
     }
 }

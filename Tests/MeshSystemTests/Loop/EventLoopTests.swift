@@ -85,13 +85,18 @@ import Testing
     }
 
     @Test func `a deadline in the past does not wait`() async throws {
-        let loop = try Self.makeLoop()
-
-        await Task(executorPreference: loop) {
-            await loop.waitForWork(until: .distantPast)
-            await loop.waitForWork(until: .zero)
+        let clock = MonotonicClock()
+        let loop = try Self.makeLoop(clock)
+        let spent = await Task(executorPreference: loop) {
+            let start = clock.now()
+            for deadline in [.distantPast, .zero, start, start - .milliseconds(1)] {
+                await loop.waitForWork(until: deadline)
+            }
+            return clock.now() - start
         }.value
 
+        // Anything on a busy machine; a wait for one of these has no end.
+        #expect(spent < .seconds(10 as Int64))
         loop.stop()
     }
 
@@ -173,11 +178,24 @@ import Testing
 
     @Test func `stopping runs what was queued and ends a wait`() async throws {
         let loop = try Self.makeLoop()
-        let waiting = Task(executorPreference: loop) { await loop.waitForWork(until: .distantFuture) }
+        let done = Lock<[String]>([])
+        // Holds the loop, so that the rest is still queued when it is told to stop.
+        let isHeld = Lock(true)
+        Task(executorPreference: loop) { while isHeld.withLock({ $0 }) { sched_yield() } }
+        Task(executorPreference: loop) {
+            done.withLock { $0.append("queued") }
+            await loop.waitForWork(until: .distantFuture)
+            done.withLock { $0.append("wait ended") }
+        }
+        let release = try SystemThread(name: "release") {
+            usleep(20_000)
+            isHeld.withLock { $0 = false }
+        }
 
         loop.stop()
 
-        await waiting.value
+        release.join()
+        #expect(done.withLock { $0 } == ["queued", "wait ended"])
     }
 
     @Test func `a spinning loop does the same work`() async throws {
