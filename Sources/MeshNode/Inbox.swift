@@ -17,6 +17,7 @@ final class Inbox: Sendable {
         case settingFailed(StorageError)
         case imported(ImportJob, Result<ImportedContent, StorageError>)
         case exported(ExportJob, Result<ExportResult, StorageError>)
+        case verified(CommandToken, Result<[VerifiedContent], StorageError>)
         case stop
     }
 

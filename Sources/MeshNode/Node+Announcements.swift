@@ -2,6 +2,7 @@ import MeshBase
 import MeshCrypto
 import MeshProtocol
 import MeshSystem
+import MeshWire
 
 /// What a node tells the program around it: when it is ready, what happens, and how it ended.
 extension Node {
@@ -65,7 +66,7 @@ extension Node {
             "discovery": .bool(configuration.session.isDiscoveryEnabled),
             "mesh": [
                 "id": .string(snapshot.meshID?.description ?? ""), "label": .string(snapshot.meshLabel),
-                "memberCount": .integer(Int64(Documents.presentMembers(snapshot).count)),
+                "memberCount": .integer(Int64(snapshot.presentMembers.count)),
             ],
             "founded": .bool(ticket != nil), "invite": ticket.map { .string($0.text) } ?? .null,
             "inviteExpiresInSeconds": nil, "peersFound": .array(others),
@@ -101,13 +102,23 @@ extension Node {
                 hint: "is the other node up? The invite may be expired or revoked; or name an address: --at HOST:PORT",
                 exit: 4, facts: [.init("tried", .array(rows))])
         case .refused(let refusal):
-            return NodeError(
-                "notMember", "the mesh refused this node (\(refusal))", hint: "ask for a new invite: starling invite",
-                exit: 5)
+            return Self.explained(refusal)
         case .versionMismatch:
             return NodeError(
                 "versionMismatch", "the mesh speaks another version of the protocol",
                 hint: "use the same starling on all nodes", exit: 5)
+        }
+    }
+
+    private static func explained(_ refusal: SessionMessage.Refusal) -> NodeError {
+        switch refusal {
+        case .meshFull:
+            NodeError("notMember", "the mesh is full", hint: "ask its members to make room", exit: 5)
+        case .ended: NodeError("meshEnded", "the mesh has ended", hint: "starling up founds a new one", exit: 5)
+        default:
+            NodeError(
+                "notMember", "the mesh did not accept what this node says of itself",
+                hint: "use the same starling on all nodes, and give this one a name: --name NAME", exit: 5)
         }
     }
 

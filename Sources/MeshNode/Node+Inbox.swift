@@ -29,6 +29,8 @@ extension Node {
         case .imported(let job, .failure(let error)): waiting.fail(job.token, NodeError(error))
         case .exported(let job, .success(let result)): waiting.settle(job.token, .exported(result))
         case .exported(let job, .failure(let error)): waiting.fail(job.token, NodeError(error))
+        case .verified(let token, .success(let contents)): waiting.settle(token, .verified(contents))
+        case .verified(let token, .failure(let error)): waiting.fail(token, NodeError(error))
         case .stop: leave(stops: true, at: now)
         }
     }

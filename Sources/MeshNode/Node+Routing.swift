@@ -10,6 +10,7 @@ extension Node {
         switch output {
         case .transmit: break  // The messenger keeps these for its own batch.
         case .linkEstablished(let link):
+            dials.answered(link.peer, at: link.address, now: now)
             work.session.append(.command(.linkEstablished(link)))
             silentHolders.remove(link.peer)
             work.journal.append(.command(.linkUp(link.peer)))
@@ -20,7 +21,9 @@ extension Node {
             work.journal.append(.command(.linkDown(peer)))
             work.coordinator.append(.command(.linkDown(peer)))
         case .linkMoved(let peer, let address): work.session.append(.command(.linkMoved(peer, address)))
-        case .dialFailed(let request, let failure): work.session.append(.command(.dialFailed(request, failure)))
+        case .dialFailed(let request, let failure):
+            dials.failed(request, failure, at: now)
+            work.session.append(.command(.dialFailed(request, failure)))
         case .message(.session, let bytes, let peer): work.session.append(.message(bytes, from: peer))
         case .message(.journal, let bytes, let peer): work.journal.append(.message(bytes, from: peer))
         case .message(.coordinator, let bytes, let peer): work.coordinator.append(.message(bytes, from: peer))
@@ -57,7 +60,9 @@ extension Node {
             work.messenger.append(.gossip(.publish(kind, body: body, token: token)))
         case .foundMesh(let genesis, let secret): await found(genesis, secret, at: now)
         case .adoptMesh(_, let genesis): work.messenger.append(.gossip(.adopt(genesis: genesis)))
-        case .dial(let request): work.messenger.append(.dial(request))
+        case .dial(let request):
+            dials.began(request, at: now)
+            work.messenger.append(.dial(request))
         case .closeLink(let peer): work.messenger.append(.closeLink(peer))
         case .setSecrets(let secrets):
             work.messenger.append(.setSecrets(secrets, epochs: await session.current.epochSecrets))
@@ -143,10 +148,25 @@ extension Node {
     }
 
     private func learnMembers() async {
-        members = await session.members
+        members = named(await session.members)
         let others = members.filter { !$0.isLocal && ($0.state == .alive || $0.state == .suspect) }.map(\.peer)
         work.messenger.append(.gossip(.membersChanged(others)))
         work.coordinator.append(.command(.membersChanged(others)))
+    }
+
+    /// Members with the names they had when they last said one, where they have not said it again yet. News is kept.
+    private func named(_ members: [Member]) -> [Member] {
+        var isNews = false
+        for member in members where knownNames.learn(member.name, of: member.peer) { isNews = true }
+        if isNews { storage.post(convenience: NodeBoot.namesSetting, value: knownNames.encoded) }
+        return members.map(withKnownName)
+    }
+
+    func withKnownName(_ member: Member) -> Member {
+        guard member.name.isEmpty, let name = knownNames[member.peer] else { return member }
+        var member = member
+        member.name = name
+        return member
     }
 
     private func persist(_ state: SessionState) {

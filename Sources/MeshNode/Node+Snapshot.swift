@@ -52,6 +52,17 @@ public struct NodeSnapshot: Sendable {
     }
 }
 
+extension NodeSnapshot {
+    /// Members that have not left, this node included: what `memberCount` counts everywhere.
+    var presentMembers: [Member] { members.filter { $0.state != .left } }
+
+    /// What a peer is called; the beginning of its id while it has not said a name.
+    func name(of peer: PeerID) -> String {
+        let known = members.first { $0.peer == peer }?.name ?? ""
+        return known.isEmpty ? peer.shortDescription : known
+    }
+}
+
 extension Node {
     /// Cost: proportional to the number of members and attachments; made on request only.
     public func snapshot() async -> NodeSnapshot {
@@ -63,7 +74,7 @@ extension Node {
         ]
         let messengerStatistics = await messenger.statistics
         let now = environment.clock.now()
-        let members = session.members
+        let members = session.members.map(withKnownName)
         return NodeSnapshot(
             name: configuration.name, id: identity.peerID, uptime: now - startedAt,
             port: environment.transport.localPort, meshID: session.meshID, meshLabel: session.label, members: members,

@@ -36,6 +36,7 @@ extension Node {
             work.session.append(.command(.beaconReceived(bytes, from: source)))
         }
         for address in environment.transport.takeUnreachable() {
+            dials.unreachable(address, at: now)
             work.session.append(.command(.unreachable(address)))
         }
         if environment.transport.takeInterfaceChange() {

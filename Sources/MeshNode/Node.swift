@@ -25,14 +25,17 @@ public actor Node {
     nonisolated let storage: StorageDesk
     /// Seconds since 1970, for display only.
     nonisolated let wallClock: @Sendable () -> Double
+    nonisolated let logger: Logger
 
     nonisolated let announcements = Lock<Announcements>(Announcements())
 
     /// What one actor's outputs mean as the others' inputs, gathered until the turn hands them over.
     var work = TurnWork()
     var members: [Member] = []
+    var knownNames: KnownNames
     var events = EventLog()
     var messages = MessageBox()
+    var dials = DialLog()
     var waiting = WaitingAnswers()
     var followers = Followers()
     /// `send` commands under way.
@@ -69,16 +72,18 @@ public actor Node {
 
     public init(
         configuration: NodeConfiguration, environment: Environment, queue: any WorkQueue, boot: NodeBoot,
-        wallClock: @escaping @Sendable () -> Double
+        wallClock: @escaping @Sendable () -> Double, logger: Logger = .silent
     ) {
         self.configuration = configuration
         self.environment = environment
         self.wallClock = wallClock
+        self.logger = logger
         identity = boot.identity
         let executor = environment.executor
         inbox = Inbox(executor: executor)
         storage = StorageDesk(storage: environment.storage, queue: queue, inbox: inbox)
         startedAt = environment.clock.now()
+        knownNames = boot.knownNames
         var random = RandomStream(seed: boot.seed)
         session = Session(
             machine: SessionStateMachine(
@@ -173,7 +178,7 @@ public actor Node {
 
     func name(of peer: PeerID) -> String {
         let known = members.first { $0.peer == peer }?.name ?? ""
-        return known.isEmpty ? peer.shortDescription : known
+        return known.isEmpty ? knownNames[peer] ?? peer.shortDescription : known
     }
 
     func note(_ event: ProtocolEvent, at now: HostTime) {
@@ -182,6 +187,7 @@ public actor Node {
         let noted = NodeEvent(wallSeconds: wallClock(), hostTime: now, event: event, subjectName: name)
         events.append(noted)
         followers.publish(noted)
+        logger.log(noted)
         announcements.withLock(\.events)?(Documents.event(noted))
     }
 }

@@ -13,9 +13,12 @@ public struct NodeBoot: Sendable {
     public var state: SessionState?
     public var records: [[UInt8]]
     public var contents: [StoredContent]
+    /// What the others were called.
+    var knownNames = KnownNames()
 
     static let identitySetting = "identity"
     static let sessionSetting = "session"
+    static let namesSetting = "names"
 
     /// Reads the store, making a new identity on the first start. Fails closed when the entropy is implausible (AB-49).
     public static func load(
@@ -30,7 +33,8 @@ public struct NodeBoot: Sendable {
                 signing: SigningKeyPair(seed: identitySeed), incarnation: Incarnation(random.uint64()))
             return NodeBoot(
                 identity: identity, seed: random.secret(), state: try storedState(storage),
-                records: try storage.records().map(\.bytes), contents: try storage.contents())
+                records: try storage.records().map(\.bytes), contents: try storage.contents(),
+                knownNames: KnownNames(decoding: try storage.setting(namesSetting) ?? []))
         } catch let error as StorageError {
             throw NodeError(error)
         } catch let error as SystemError {
@@ -38,7 +42,8 @@ public struct NodeBoot: Sendable {
         } catch let error as NodeError {
             throw error
         } catch {
-            throw NodeError("failed", "\(error)", hint: "starling doctor", exit: 1)
+            // The three above are all that is thrown here.
+            throw NodeError("failed", "the store cannot be read", hint: "starling doctor", exit: 1)
         }
     }
 
@@ -61,7 +66,7 @@ public struct NodeBoot: Sendable {
         guard let bytes = try storage.setting(sessionSetting) else { return nil }
         do { return try SessionState(decoding: bytes) } catch {
             throw NodeError(
-                "storageCorrupt", "what this node knows of its mesh cannot be read (\(error))",
+                "storageCorrupt", "what this node knows of its mesh cannot be read",
                 hint: "move the state directory away and join again with an invite", exit: 7)
         }
     }

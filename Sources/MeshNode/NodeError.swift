@@ -97,6 +97,10 @@ extension NodeError {
                 exit: 7)
         case .notFound(let path):
             self = .notFound("\(path) does not exist", hint: "check the name: ls -l \(path)")
+        case .noDirectory(let path):
+            self = .notFound(error.message, hint: "mkdir -p \(path)")
+        case .notADirectory:
+            self.init("usage", error.message, hint: "name a directory: -o DIRECTORY", exit: 2)
         case .notAFile(let path, let kind):
             let hint =
                 kind == .directory
@@ -125,17 +129,17 @@ extension NodeError {
                 "storageUnreadable",
                 "\(path) has format \(found), this build reads up to \(supported); nothing was changed",
                 hint: "use the newer starling, or another state directory: STARLING_STATE=DIR", exit: 7)
-        case .syncFailed(let path, let errorNumber):
+        case .syncFailed:
             self.init(
-                "storageUnreadable", "the disk did not confirm \(path) (errno \(errorNumber)); the store has stopped",
+                "storageUnreadable", error.message + "; the store has stopped",
                 hint: "check the disk, then start the node again", exit: 7)
         case .stopped:
             self.init(
                 "storageUnreadable", "the store has stopped after an earlier error",
                 hint: "check the disk, then start the node again", exit: 7)
-        case .callFailed(let call, let path, let errorNumber):
+        case .callFailed:
             self.init(
-                "storageUnreadable", "\(call) failed at \(path) (errno \(errorNumber))",
+                "storageUnreadable", error.message,
                 hint: "check the disk and its permissions", exit: 7)
         case .catalogueFailed(let path, _, let text):
             self.init(
@@ -145,25 +149,12 @@ extension NodeError {
     }
 
     init(_ error: SystemError) {
-        switch error {
-        case .portInUse(let port, let holder):
-            let who = holder.map { " by \($0.text)" } ?? ""
-            self.init(
-                "portInUse", "UDP port \(port) is in use\(who)", hint: "leave --port away to take the next free one",
-                exit: 1)
-        case .portForbidden(let port):
-            self.init("portForbidden", "UDP port \(port) needs more rights", hint: "choose a port above 1023", exit: 1)
-        case .socketPathTooLong(let path, let byteCount, let limit):
-            self.init(
-                "socketPathTooLong", "the control socket's path has \(byteCount) bytes, the limit is \(limit): \(path)",
-                hint: "set XDG_RUNTIME_DIR to a shorter directory", exit: 1)
-        case .socketInUse(let path):
-            self.init("stateInUse", "a node is already running at \(path)", hint: "starling nodes", exit: 7)
-        case .socketForeign(let path):
-            self.init(
-                "stateInUse", "\(path) belongs to somebody else", hint: "choose another name: --name NAME", exit: 7)
-        default:
-            self.init("failed", "\(error)", hint: "starling doctor", exit: 1)
-        }
+        let (code, exit): (String, Int32) =
+            switch error {
+            case .socketInUse, .socketForeign: ("stateInUse", 7)
+            case .socketPathTooLong: (error.code, 7)
+            default: (error.code, 1)
+            }
+        self.init(code, error.message, hint: error.hint ?? "starling doctor", exit: exit)
     }
 }

@@ -28,8 +28,6 @@ public struct NodeOptions: Sendable {
     public var ticketText: String?
     /// Further `HOST:PORT` to dial beside those in the invite. May hold names, which are looked up off the loop.
     public var atAddresses: [String]
-    /// Opens the `fault` verb of the control socket.
-    public var allowFaults: Bool
     /// Level by area, for example `["links": "debug"]`; the area `all` sets the default.
     public var logLevels: [String: String]
     /// The largest file `journal add` accepts; `nil` is the library's own limit.
@@ -54,7 +52,6 @@ public struct NodeOptions: Sendable {
         hostClockPartsPerMillion = 0
         ticketText = nil
         atAddresses = []
-        allowFaults = false
         logLevels = [:]
         maxAttachmentBytes = nil
         timeoutSeconds = 30

@@ -46,6 +46,7 @@ private struct NodeProcess {
     }
 
     func run() async throws(NodeError) -> Int32 {
+        let logger = try makeLogger()
         let ticket = try parsedTicket()
         let addresses = try parsedAddresses(options.atAddresses)
         let storage = try openStorage()
@@ -64,17 +65,28 @@ private struct NodeProcess {
             environment: Environment(
                 clock: system.clock, entropy: SystemEntropy(), transport: system.socket, storage: storage,
                 executor: system.loop),
-            queue: queue, boot: boot, wallClock: Process.wallSeconds)
+            queue: queue, boot: boot, wallClock: Process.wallSeconds, logger: logger)
         let control = try opened { () throws(SystemError) in
             let server = try ControlServer(path: options.controlSocketPath, inbox: node.inbox)
             try server.start()
             return server
         }
+        logger.log(.info, .node, "started", ["name": options.name, "port": String(system.socket.localPort)])
         let result = await live(node, start, boot, on: system.loop)
+        logger.log(.info, .node, "ended")
         control.stop()
         await withCheckedContinuation { continuation in node.storage.close { continuation.resume() } }
         system.loop.stop()
         return try result.get()
+    }
+
+    /// Errors to standard error, and what was asked for: what people should see comes as events.
+    private func makeLogger() throws(NodeError) -> Logger {
+        let logger = Logger(level: .error)
+        let levels = options.logLevels.sorted { ($0.key == "all" ? 0 : 1, $0.key) < ($1.key == "all" ? 0 : 1, $1.key) }
+        let text = levels.map { "\($0.key)=\($0.value)" }.joined(separator: ",")
+        if let problem = logger.configure(text) { throw .usage(problem, hint: "starling help log") }
+        return logger
     }
 
     /// The node's turns on its loop, and beside them the announcements on `output`.

@@ -68,6 +68,14 @@ final class StorageDesk: Sendable {
         }
     }
 
+    /// A setting that nothing waits for and that a start can do without.
+    func post(convenience name: String, value: [UInt8]) {
+        queue.run { [storage] in
+            // A store that fails says so with the next record that matters.
+            try? storage.setSetting(name, value)
+        }
+    }
+
     func post(_ job: ImportJob, byteLimit: UInt64, progress: @escaping @Sendable (UInt64, UInt64) -> Void) {
         queue.run { [storage, inbox, key] in
             let treeKey = key.withLock { $0 }
@@ -93,6 +101,38 @@ final class StorageDesk: Sendable {
                 inbox.report(.exported(job, .failure(error)))
             }
         }
+    }
+
+    /// Reads contents back and hashes them. `progress` is told bytes done and bytes in all of a content, and ends the
+    /// work by returning false; then nothing is answered.
+    func post(
+        verify ids: [ContentID], token: CommandToken,
+        progress: @escaping @Sendable (ContentID, UInt64, UInt64) -> Bool
+    ) {
+        queue.run { [self] in
+            do throws(StorageError) {
+                let wanted = Set(ids)
+                let contents = try storage.contents().filter { wanted.contains($0.id) && $0.isComplete }
+                goOn(ContentVerification(contents, key: key.withLock { $0 }), token, progress)
+            } catch {
+                inbox.report(.verified(token, .failure(error)))
+            }
+        }
+    }
+
+    /// A piece at a time, so that whoever waits for the disk waits no longer than for one.
+    private func goOn(
+        _ verification: ContentVerification, _ token: CommandToken,
+        _ progress: @escaping @Sendable (ContentID, UInt64, UInt64) -> Bool
+    ) {
+        var verification = verification
+        guard let content = verification.current else {
+            return inbox.report(.verified(token, .success(verification.results)))
+        }
+        verification.readPiece(from: storage)
+        let rest = verification
+        guard progress(content.id, rest.bytesDone, content.byteCount) else { return }
+        queue.run { [self] in goOn(rest, token, progress) }
     }
 
     /// Runs after everything posted so far.

@@ -12,6 +12,7 @@ enum Settlement: Sendable {
     case removed
     case waited(WaitOutcome)
     case exported(ExportResult)
+    case verified([VerifiedContent])
 }
 
 /// Commands under way: who waits for which token, until when, and how the answer is told.

@@ -66,6 +66,8 @@ extension StorageError {
         case .readOnly: "readOnly"
         case .permissionDenied: "permissionDenied"
         case .notFound: "fileNotFound"
+        case .noDirectory: "noDirectory"
+        case .notADirectory: "notADirectory"
         case .notAFile: "notAFile"
         case .tooLarge: "fileTooLarge"
         case .fileChanged: "fileChanged"
@@ -93,6 +95,8 @@ extension StorageError {
         case .readOnly(let path): "\(SafeText.escaped(path)) is on a read-only file system"
         case .permissionDenied(let path): "no permission for \(SafeText.escaped(path))"
         case .notFound(let path): path.isEmpty ? "a file needs a name" : "there is no \(SafeText.escaped(path))"
+        case .noDirectory(let path): "the directory above \(SafeText.escaped(path)) does not exist"
+        case .notADirectory(let path): "\(SafeText.escaped(path)) is not a directory"
         case .notAFile(let path, let kind): "\(SafeText.escaped(path)) is \(kind.text), not a file"
         case .tooLarge(let path, let byteCount, let limit):
             "\(SafeText.escaped(path)) has \(byteCount) bytes and the limit is \(limit)"

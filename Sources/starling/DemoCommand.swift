@@ -96,7 +96,6 @@ struct DemoCommand {
         options.bindAddresses = ["127.0.0.1"]
         options.discovery = false
         options.setHostClock(command.invocation.options["host-clock"])
-        options.allowFaults = command.invocation.flag("allow-faults")
         options.logLevels = try command.settings().logLevels
         options.timeoutSeconds = 10
         return options

@@ -7,8 +7,14 @@ import MeshSystem
 struct DoctorCommand {
     let command: CommandRun
 
+    /// For a report that others read: counts instead of names.
+    var isRedacted = false
+
     func run() throws -> ExitCode {
-        let report = examine()
+        var report = examine()
+        if let peer = command.invocation.text("peer") {
+            report = Self.adding(try PeerCheck(command: command).checks(of: peer), to: report)
+        }
         try command.printer.result(report)
         let isBad = report["checks"]?.arrayValue?.contains { $0["result"]?.stringValue == "fail" } ?? false
         return isBad ? .failed : .done
@@ -20,6 +26,13 @@ struct DoctorCommand {
         let checks = [state(), socket(), space(), clock(), interfaces(), port(), multicast()]
         let seconds = Double(ProcessEnvironment.monotonicNanoseconds() - start) / 1e9
         return ["schema": "starling/doctor/1", "checks": .array(checks), "seconds": .number(seconds)]
+    }
+
+    private static func adding(_ checks: [JSONValue], to report: JSONValue) -> JSONValue {
+        [
+            "schema": "starling/doctor/1", "checks": .array((report["checks"]?.arrayValue ?? []) + checks),
+            "seconds": report["seconds"] ?? .null,
+        ]
     }
 
     private func ok(_ name: String, _ message: String) -> JSONValue {
@@ -45,9 +58,17 @@ struct DoctorCommand {
             return bad("state", "fail", "\(root) cannot be written: \(ProcessEnvironment.reason(number))", fix: fix)
         }
         let nodes = ProcessEnvironment.names(in: root).filter { ProcessEnvironment.isDirectory("\(root)/\($0)") }
-        return ok(
-            "state",
-            nodes.isEmpty ? "\(root): no node yet, one will be made" : "\(root): \(nodes.joined(separator: ", "))")
+        return ok("state", "\(root): " + (nodes.isEmpty ? noState : list(nodes)))
+    }
+
+    /// A demo keeps its state elsewhere: nodes may run although none has its state here.
+    private var noState: String {
+        command.finder.running().isEmpty
+            ? "no node yet, one will be made" : "no node keeps its state here; those that run keep theirs elsewhere"
+    }
+
+    private func list(_ nodes: [String]) -> String {
+        isRedacted ? "\(nodes.count) \(nodes.count == 1 ? "node" : "nodes")" : nodes.joined(separator: ", ")
     }
 
     private func socket() -> JSONValue {
@@ -55,7 +76,7 @@ struct DoctorCommand {
         do throws(CommandFailure) {
             let path = try command.paths.controlSocket(for: name)
             let running = command.finder.running().map(\.nodeName)
-            let nodes = running.isEmpty ? "no node is running" : "running: " + running.joined(separator: ", ")
+            let nodes = running.isEmpty ? "no node is running" : "running: " + list(running)
             return ok("control", "\(path.utf8.count) of \(SocketPath.limit) bytes of path; \(nodes)")
         } catch {
             return bad("control", "fail", error.message, fix: error.hint)

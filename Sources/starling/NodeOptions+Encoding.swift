@@ -12,7 +12,7 @@ extension NodeOptions {
             "ephemeral": .bool(ephemeral), "hostClockOffsetNanoseconds": .integer(hostClockOffsetNanoseconds),
             "hostClockPartsPerMillion": .number(hostClockPartsPerMillion),
             "ticketText": ticketText.map(JSONValue.string) ?? .null,
-            "atAddresses": .array(atAddresses.map(JSONValue.string)), "allowFaults": .bool(allowFaults),
+            "atAddresses": .array(atAddresses.map(JSONValue.string)),
             "logLevels": .object(logLevels.keys.sorted().map { .init($0, .string(logLevels[$0] ?? "info")) }),
             "maxAttachmentBytes": maxAttachmentBytes.map(JSONValue.integer) ?? .null,
             "timeoutSeconds": .number(timeoutSeconds),
@@ -34,7 +34,6 @@ extension NodeOptions {
         hostClockPartsPerMillion = value["hostClockPartsPerMillion"]?.numberValue ?? 0
         ticketText = value["ticketText"]?.stringValue
         atAddresses = value["atAddresses"]?.arrayValue?.compactMap(\.stringValue) ?? []
-        allowFaults = value["allowFaults"]?.boolValue ?? false
         if case .object(let levels)? = value["logLevels"] {
             for level in levels { logLevels[level.name] = level.value.stringValue }
         }

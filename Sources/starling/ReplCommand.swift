@@ -26,6 +26,8 @@ enum ReplLine {
     case text(String)
     /// What to send, and the invocation behind it.
     case requests([JSONValue], Invocation)
+    /// What to send again and again.
+    case watch([JSONValue])
 
     static func read(_ line: String) throws(CommandFailure) -> ReplLine {
         let split = LineTokenizer.split(line)
@@ -38,6 +40,7 @@ enum ReplLine {
         case "quit", "exit": return .quit
         case "help": return .text(try HelpText(isREPL: true).text(for: invocation.argumentTexts))
         case "version": return .text("starling \(CommandTable.version)\n")
+        case "watch": return .watch(try watched(invocation))
         default:
             if invocation.verb == "send", invocation.argument(0) == "-" {
                 throw .usage("in the REPL there is no other input to send", hint: "send TEXT")
@@ -50,6 +53,27 @@ enum ReplLine {
             }
             return .requests(requests, invocation)
         }
+    }
+}
+
+extension ReplLine {
+    /// Verbs that only look, and whose answer ends.
+    private static let reading: Set<String> = [
+        "status", "peers", "members", "links", "clock", "session", "metrics", "why", "events", "inbox", "invite ls",
+        "journal ls", "log",
+    ]
+
+    private static func watched(_ invocation: Invocation) throws(CommandFailure) -> [JSONValue] {
+        let words = invocation.argumentTexts
+        let inner = try CommandLineParser(isREPL: true).parse(words.map { Array($0.utf8) })
+        let changes = inner.verb == "log" && !inner.arguments.isEmpty
+        guard reading.contains(inner.verb), !inner.flag("follow"), !changes,
+            let requests = ControlRequest.make(inner, ControlRequest.Surroundings(currentDirectory: "/"))
+        else {
+            throw .usage(
+                "\(SafeText.escaped(inner.verb)) cannot be watched", hint: "watch peers, watch journal ls, watch clock")
+        }
+        return requests
     }
 }
 
@@ -103,6 +127,8 @@ struct ReplPipe {
             }
         case .requests(let requests, let invocation):
             for request in requests { try exchange(request, invocation) }
+        case .watch:
+            throw CommandFailure.usage("watch needs a terminal", hint: "ask again and again: peers")
         }
         return false
     }
@@ -111,13 +137,15 @@ struct ReplPipe {
         let connection = try command.finder.pick(name)
         guard connection.send(request) else { throw RequestCommand.lost(name) }
         let printer = invocation.flag("json") ? Self.json(command.printer) : command.printer
+        let patience = Patience(invocation)
         while true {
-            switch connection.next(milliseconds: RequestCommand.patience(invocation)) {
+            switch connection.next(milliseconds: patience.milliseconds) {
             case .object(let object):
                 let isProgress = object["schema"]?.stringValue == "starling/progress/1"
                 if !isProgress || printer.isJSON { try printer.result(object) }
             case .done: return
             case .failure(let failure): throw failure
+            case .timedOut where patience.isFollowing: return
             case .timedOut: throw RequestCommand.silent(name)
             }
         }

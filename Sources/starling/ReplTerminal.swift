@@ -112,6 +112,8 @@ final class ReplTerminal {
             case .requests(let requests, let invocation):
                 try begin(requests, invocation)
                 return
+            case .watch(let requests):
+                if !LiveView(name: name, command: command, terminal: terminal, requests: requests).run() { lose() }
             }
         } catch {
             show(command.printer.rendering.lines(error))
@@ -146,7 +148,7 @@ final class ReplTerminal {
     private func showAnswer(_ object: JSONValue) {
         let isProgress = object["schema"]?.stringValue == "starling/progress/1"
         if answer?.isJSON == true { return show([object.text]) }
-        guard isProgress else { return show(rendering.lines(object)) }
+        guard isProgress else { return show(rendering.lines(object) + rendering.remarks(object)) }
         TerminalDevice.write("\r\u{1b}[K" + rendering.progress(object))
         answer?.hasProgress = true
     }

@@ -7,7 +7,7 @@ struct ReportCommand {
     let command: CommandRun
 
     func run() throws -> ExitCode {
-        let text = compose()
+        let text = try compose()
         let path = ControlRequest.Surroundings(currentDirectory: ProcessEnvironment.currentDirectory())
             .absolute(command.invocation.text("output") ?? "starling-report.txt")
         if !command.printer.isJSON { try StandardStream.print(text: text) }
@@ -41,11 +41,20 @@ struct ReportCommand {
         return ["y", "yes"].contains((readLine() ?? "").lowercased())
     }
 
-    private func compose() -> String {
+    /// The node that was asked for, or all that run.
+    private func nodes() throws -> [ControlConnection] {
+        guard let name = command.invocation.text("node") else { return command.finder.running() }
+        return [try command.finder.pick(name)]
+    }
+
+    private func compose() throws -> String {
         var redaction = Redaction()
         var lines = ["starling report, version \(CommandTable.version)", system(), ""]
-        lines += ["doctor:"] + Rendering().lines(DoctorCommand(command: command).examine()).map(withoutHome)
-        for connection in command.finder.running() {
+        lines +=
+            ["doctor:"]
+            + Rendering().lines(DoctorCommand(command: command, isRedacted: true).examine())
+            .map(withoutHome)
+        for connection in try nodes() {
             lines += ["", "a node:"]
             for verb in ["status", "peers", "links", "clock", "metrics"] {
                 lines += answers(["verb": .string(verb)], connection, &redaction)

@@ -59,21 +59,13 @@ struct RequestCommand {
         return text
     }
 
-    /// How long one part of the answer may take. Streams have no limit; what the node awaits on our behalf has that
-    /// limit and a little more, so that the node is the one to say so.
-    static func patience(_ invocation: Invocation) -> Int32 {
-        if invocation.flag("follow") { return -1 }
-        let seconds = invocation.number("timeout") ?? ControlRequest.defaultTimeoutSeconds
-        let isAwaited = invocation.verb.hasPrefix("journal ")
-        return Int32(clamping: Int64(min(seconds, 2_000_000) * 1_000) + (isAwaited ? 10_000 : 0))
-    }
-
     private func exchange(_ request: JSONValue, over connection: ControlConnection) throws(CommandFailure) {
         guard connection.send(request) else { throw Self.lost(connection.nodeName) }
         var progress = ProgressLine(printer: printer)
         defer { progress.clear() }
+        let patience = Patience(invocation)
         while output.end == nil {
-            switch connection.next(milliseconds: Self.patience(invocation)) {
+            switch connection.next(milliseconds: patience.milliseconds) {
             case .object(let object):
                 if object["schema"]?.stringValue == "starling/progress/1" {
                     progress.show(object, output: show)
@@ -83,6 +75,7 @@ struct RequestCommand {
                 }
             case .done: return
             case .failure(let failure): throw failure
+            case .timedOut where patience.isFollowing: return
             case .timedOut: throw Self.silent(connection.nodeName)
             }
         }
@@ -106,6 +99,31 @@ struct RequestCommand {
         CommandFailure(
             code: "timedOut", message: "\(name) runs but does not answer",
             hint: "wait longer with --timeout 60, or look at its process: starling nodes", exit: .unreachable)
+    }
+}
+
+/// How long the parts of an answer are waited for.
+struct Patience {
+    /// A stream: it goes on until Ctrl-C, or for as long as `--timeout` says, and its end is no failure.
+    let isFollowing: Bool
+    private let perPart: Int32
+    private let deadline: Int64?
+
+    /// What the node awaits on our behalf has the limit given and a little more, so that the node is the one to say so.
+    init(_ invocation: Invocation) {
+        isFollowing = invocation.flag("follow")
+        let timeout = invocation.number("timeout").map { min($0, 2_000_000) }
+        let isAwaited = invocation.verb.hasPrefix("journal ")
+        let seconds = timeout ?? ControlRequest.defaultTimeoutSeconds
+        perPart = Int32(clamping: Int64(seconds * 1_000) + (isAwaited ? 10_000 : 0))
+        deadline = timeout.map { ProcessEnvironment.monotonicNanoseconds() + Int64($0 * 1e9) }
+    }
+
+    /// For the next part; negative means for ever.
+    var milliseconds: Int32 {
+        guard isFollowing else { return perPart }
+        guard let deadline else { return -1 }
+        return Int32(clamping: max(0, deadline - ProcessEnvironment.monotonicNanoseconds()) / 1_000_000)
     }
 }
 

@@ -43,7 +43,11 @@ enum StarlingCommand {
         } catch let end as StandardStream.End {
             return self.end(end, printer)
         } catch {
-            printer.failure(CommandFailure(code: "failed", message: "\(error)", exit: .failed))
+            // Nothing else is thrown on the way here; a name of ours is at least something to report.
+            printer.failure(
+                CommandFailure(
+                    code: "failed", message: "something went wrong that has no words yet: \(type(of: error))",
+                    hint: "starling report", exit: .failed))
             return .failed
         }
     }
@@ -85,6 +89,14 @@ struct CommandRun {
             machineName: ProcessEnvironment.machineName())
     }
 
+    /// As `settings`, with what is wrong told beside them: `config` answers whatever stands in the file.
+    private func readSettings() -> Settings {
+        let file = paths.configFile.flatMap { ProcessEnvironment.file($0, limit: Settings.maximumFileBytes) }
+        return Settings.reading(
+            invocation: invocation, environment: ProcessEnvironment.variable, file: file, paths: paths,
+            machineName: ProcessEnvironment.machineName())
+    }
+
     func run() throws -> ExitCode {
         switch invocation.verb {
         case "help": try help()
@@ -92,7 +104,7 @@ struct CommandRun {
         case "man": try StandardStream.print(text: ManualPage.text())
         case "completions":
             try StandardStream.print(text: CompletionScripts.text(shell: invocation.argument(0) ?? "") ?? "")
-        case "config": try printer.result(try settings().json(withOrigin: invocation.flag("origin")))
+        case "config": try printer.result(readSettings().json(withOrigin: invocation.flag("origin")))
         case "nodes": try printer.result(NodeListing.object(finder))
         case "complete" where invocation.argument(0) == "nodes": try completeNodes()
         case "up": return try StartCommand(command: self).up()
@@ -103,6 +115,7 @@ struct CommandRun {
         case "down": return try DownCommand(command: self).run()
         case "doctor": return try DoctorCommand(command: self).run()
         case "report": return try ReportCommand(command: self).run()
+        case "top": return try TopCommand(command: self).run()
         case "repl": return try ReplCommand(command: self).run()
         default: return try RequestCommand(command: self).run()
         }

@@ -62,7 +62,6 @@ struct StartCommand {
         options.ephemeral = isEphemeral
         options.maxAttachmentBytes = invocation.integer("max-attachment")
         options.setHostClock(invocation.options["host-clock"])
-        options.allowFaults = invocation.flag("allow-faults")
         options.logLevels = settings.logLevels
         options.timeoutSeconds = invocation.number("timeout") ?? ControlRequest.defaultTimeoutSeconds
         options.json = command.printer.isJSON

@@ -92,9 +92,10 @@ private func paths(_ environment: [String: String], home: String? = nil, isUsabl
     }
 
     @Test func `levels are read from an option and from the environment`() throws {
-        #expect(try settings(["up", "--log", "links=debug"]).logLevels == ["links": "debug"])
+        #expect(try settings(["up", "--log", "messenger=debug"]).logLevels == ["messenger": "debug"])
         #expect(
-            try settings(["up"], ["STARLING_LOG": "info,clock=trace"]).logLevels == ["all": "info", "clock": "trace"])
+            try settings(["up"], ["STARLING_LOG": "info,coordinator=trace"]).logLevels
+                == ["all": "info", "coordinator": "trace"])
     }
 
     @Test(arguments: [
@@ -106,6 +107,39 @@ private func paths(_ environment: [String: String], home: String? = nil, isUsabl
 
         #expect(failure?.exit == .usage)
         #expect(failure?.message.contains("/h/.config/starling/config.json") == true)
+    }
+
+    @Test(arguments: [
+        ("{\n  \"node\": \"ana\",\n  \"name\": x\n}\n", 3, "“x” cannot stand there"),
+        ("{\n  \"node\": \"ana\"\n", 2, "it ends too early"), ("{\n\"name\": \"a b\"}", 2, "name: a node's name"),
+        ("[]", 1, "it must be an object"),
+    ])
+    func `a damaged configuration file is read as far as it goes, its bad line marked`(
+        file: String, line: Int, message: String
+    ) throws {
+        let settings = try reading(file)
+
+        #expect(settings.problems.map(\.line) == [line])
+        #expect(settings.problems.first?.message.hasPrefix(message) == true)
+        #expect(settings["name"] == "kitchen")
+        #expect(settings.json(withOrigin: true)["problems"]?.arrayValue?.count == 1)
+        let shown = #expect(throws: CommandFailure.self) { try self.settings(file: file) }
+        #expect(shown?.message.contains("line \(line): \(message)") == true)
+    }
+
+    @Test func `an unknown key is named with its line, and is no reason to refuse`() throws {
+        let file = "{\n  \"node\": \"ana\",\n  \"nmae\": \"sofa\"\n}"
+
+        #expect(try settings(file: file)["node"] == "ana")
+        let problem = try #require(try settings(file: file).problems.first)
+        #expect(problem.line == 3)
+        #expect(problem.message == "“nmae” is not a setting; did you mean name?")
+    }
+
+    private func reading(_ file: String) throws -> Settings {
+        Settings.reading(
+            invocation: try CommandLineParser().parse(["config"]), environment: { _ in nil }, file: Array(file.utf8),
+            paths: paths(["HOME": "/h"]), machineName: "kitchen")
     }
 
     @Test func `CLI-10 a bad variable is an error that names it`() {

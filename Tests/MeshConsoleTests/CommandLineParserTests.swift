@@ -41,6 +41,35 @@ private func failure(_ words: [String], isREPL: Bool = false) -> CommandFailure?
         #expect(failure(["demo", "--nodes", "4", "stop"])?.message == "demo stop has no option “--nodes”")
     }
 
+    @Test func `a word is not answered with another one that merely looks alike`() {
+        #expect(failure(["end"])?.hint == "starling help")
+        #expect(failure(["snd"])?.hint == "did you mean starling send?")
+        #expect(failure(["pers"])?.hint == "did you mean starling peers?")
+    }
+
+    @Test func `a mistake in a verb of many options is answered in one short line`() {
+        #expect(failure(["join"])?.hint == "usage: starling join INVITE [options] · starling help join")
+        #expect(failure(["why"])?.hint == "usage: starling why NAME")
+    }
+
+    @Test func `what no node can do stands in no help and no completion`() throws {
+        let texts = [
+            try HelpText().text(for: []), try HelpText().text(for: ["send"]), try HelpText().text(for: ["up"]),
+            ManualPage.text(), CompletionScripts.text(shell: "bash") ?? "", CompletionScripts.text(shell: "fish") ?? "",
+        ]
+        for text in texts {
+            for word in ["allow-faults", "--ordered", "ordered", "  trace", "  fault"] {
+                #expect(!text.contains(word), "\(word)")
+            }
+        }
+        #expect(failure(["fault", "clear"], isREPL: true)?.code == "usage")
+    }
+
+    @Test func `a stream may begin now`() {
+        #expect(parse("events", "--follow", "--since", "0").map { $0.options["since"] } == .success(0))
+        #expect(failure(["invite", "--expires", "0"])?.code == "usage")
+    }
+
     @Test(arguments: [
         ("30s", JSONValue.integer(30)), ("10m", 600), ("2h", 7200), ("1d", 86_400), ("90", 90), ("500ms", 0.5),
         ("1.5m", 90),
@@ -95,7 +124,8 @@ private func failure(_ words: [String], isREPL: Bool = false) -> CommandFailure?
         ["demo", "--nodes", "0"], ["demo", "--nodes", "17"], ["demo", "--nodes", "99999999999999999999"],
         ["journal"], ["journal", "get"], ["journal", "add"], ["journal", "list"], ["why"], ["join"], ["join", "hello"],
         ["up", "--host-clock", "1"], ["up", "--host-clock", "nan,0"], ["up", "--host-clock", "9223372036854775807,0"],
-        ["up", "--host-clock", "0,inf"], ["up", "--host-clock", "0,1e9"], ["up", "--log", "links=loud"],
+        ["up", "--host-clock", "0,inf"], ["up", "--host-clock", "0,1e9"], ["up", "--log", "messenger=loud"],
+        ["up", "--log", "links=debug"],
         ["up", "--name", "../x"], ["up", "--name", "a/b"], ["up", "--name", ""], ["up", "--name", "a\u{1b}[2J"],
         ["up", "--name", String(repeating: "x", count: 65)], ["join", "starling:x", "--at", "host:0"],
         ["join", "starling:x", "--at", "host:70000"], ["join", "starling:x", "--at", ":1"], ["send"],

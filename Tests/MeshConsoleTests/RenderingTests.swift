@@ -60,18 +60,19 @@ private func lines(_ object: JSONValue, width: Int? = nil) -> [String] { Renderi
         let schemas = [
             "status", "peers", "members", "links", "clock", "nodes", "why", "events", "inbox", "send", "invite",
             "journal.add", "journal.ls", "journal.get", "journal.wait", "journal.rm", "journal.verify", "invite.ls",
-            "invite.revoke", "down", "up", "demo", "session", "metrics", "doctor", "config", "complete", "trace", "log",
+            "invite.revoke", "down", "up", "demo", "session", "metrics", "doctor", "config", "complete", "log",
             "notice", "unheard-of",
         ]
         let names = [
             "name", "id", "state", "address", "kind", "summary", "what", "result", "path", "peer", "label",
             "fingerprint", "addedBy", "admittedBy", "note", "message", "fix", "origin", "value", "from", "text",
-            "area", "at", "node", "epoch", "mode", "invite", "meshLabel", "links\u{1b}[2J", "gso", "pid", "port",
+            "area", "at", "node", "place", "epoch", "mode", "invite", "meshLabel", "links\u{1b}[2J", "gso", "pid",
+            "port",
             "mtuBytes", "createdBy", "sameContentAs",
         ]
         let lists = [
             "peers", "members", "links", "nodes", "attachments", "invites", "checks", "settings", "values", "steps",
-            "holders", "recipients", "interfaces", "peersFound",
+            "holders", "recipients", "tried", "problems", "interfaces", "peersFound",
         ]
         let inner = names.map { JSONValue.Member($0, evil) }
 
@@ -83,6 +84,68 @@ private func lines(_ object: JSONValue, width: Int? = nil) -> [String] { Renderi
             }
             for line in lines(.object(members)) { #expect(SafeText.escaped(line) == line, "\(schema)") }
         }
+    }
+
+    @Test func `a message of several lines keeps them, and none looks like another message`() {
+        let object: JSONValue = ["schema": "starling/inbox/1", "from": "ben", "text": "one\r\ntwo\nana: three\u{7}"]
+
+        #expect(lines(object) == ["ben: one", "  two", "  ana: three\\u{7}"])
+    }
+
+    @Test func `a file that could not keep its name says so, and why`() {
+        func remark(_ change: String?, there: Bool = false) -> [String] {
+            Rendering().remarks([
+                "schema": "starling/journal.get/1", "name": "f.txt", "path": "/o/f (2).txt",
+                "alreadyThere": .bool(there),
+                "nameChange": change.map { .string($0) } ?? .null,
+            ])
+        }
+
+        #expect(
+            remark("numbered") == [
+                "saved as “f (2).txt”, because “f.txt” there differs; --force replaces what is there"
+            ])
+        #expect(remark("shortened") == ["saved as “f (2).txt”, because the name is too long for a file"])
+        #expect(remark(nil).isEmpty)
+        #expect(remark("numbered", there: true).isEmpty)
+    }
+
+    @Test func `what is not known is said to be unknown`() {
+        let object: JSONValue = ["schema": "starling/clock/1", "state": "joining", "errorNanoseconds": nil]
+
+        #expect(lines(object).first == "state      joining  ± unknown")
+    }
+
+    @Test func `members that left are counted apart`() {
+        let object: JSONValue = [
+            "schema": "starling/members/1",
+            "members": [["name": "ana", "state": "left", "id": "0102030405"], ["name": "ben", "state": "alive"]],
+        ]
+
+        #expect(lines(object).last == "1 here; 1 left and may return")
+    }
+
+    @Test func `why tells in words what happened, and each address that was tried`() {
+        let object: JSONValue = [
+            "schema": "starling/why/1", "name": "cyd", "state": "dead", "summary": "cyd does not answer",
+            "steps": [["secondsAgo": 3, "what": "memberDead", "address": nil, "result": "silent"]],
+            "tried": [["secondsAgo": 1, "address": "192.0.2.4:47800", "result": "no answer"]],
+        ]
+
+        #expect(
+            lines(object) == [
+                "cyd  dead: cyd does not answer", "  AGO  WHAT     ADDRESS  RESULT", "3.0 s  is gone  –        silent",
+                "  AGO  TRIED            RESULT", "1.0 s  192.0.2.4:47800  no answer",
+            ])
+    }
+
+    @Test func `a setting that cannot be used is shown below those in force`() {
+        let object: JSONValue = [
+            "schema": "starling/config/1", "settings": [["name": "node", "value": "ana", "origin": "default"]],
+            "problems": [["place": "/h/config.json", "line": 3, "message": "it ends too early"]],
+        ]
+
+        #expect(lines(object).last == "not used: /h/config.json, line 3: it ends too early")
     }
 
     @Test func `a failure names the cause, what was tried, and the next thing to type`() {

@@ -83,6 +83,56 @@ extension Scenarios {
             #expect(fetchedAgain <= size - held + (4 << 20), "held \(held), fetched \(fetchedAgain) of \(size)")
         }
 
+        @Test func `a file added thrice is got by name, removed by id, and its folder is made`() async throws {
+            let household = try Household()
+            defer { household.end() }
+            let file = try household.file("a.txt", bytes: 1_000)
+            let ana = try await household.up("ana")
+            for _ in 0..<3 { #expect(try await ana.ask("journal", "add", file.path).exit == 0) }
+            let folder = household.outputDirectory.appending(path: "new")
+
+            let got = try await ana.ask("journal", "get", "a.txt", "-o", folder.path)
+            #expect(got.exit == 0, "\(got)")
+            #expect(try contents(folder.appending(path: "a.txt")) == contents(file))
+            let waited = try await ana.ask("journal", "wait", "a.txt", "--replicas", "9", "--timeout", "0.2")
+            #expect(waited.failure["message"].text?.contains("held by 1 of 9") == true, "\(waited)")
+            let removed = try await ana.ask("journal", "rm", "a.txt")
+            #expect(removed.exit == 6)
+            #expect(removed.failure["code"].text == "ambiguous")
+            let values = try await ana.ask("complete", "attachments").document["values"].list
+                .compactMap(\.["value"].text)
+            #expect(values.first == "a.txt")
+            #expect(values.count == 4)
+        }
+
+        @Test func `AB-79 verify finds a byte that changed on the disk, and the content is whole again`() async throws {
+            let household = try Household()
+            defer { household.end() }
+            let film = try household.file("film.bin", bytes: 3 << 20)
+            let nodes = try await household.mesh("ana", "ben")
+            #expect(try await nodes[0].ask("journal", "add", film.path).exit == 0)
+            #expect(try await nodes[1].ask("journal", "wait", "film.bin").exit == 0)
+            let good = try await nodes[1].ask("journal", "verify")
+            #expect(good.exit == 0, "\(good)")
+
+            let folder = household.directory.appending(path: "state/starling/ben/contents").path
+            let outcome = try await household.shell(
+                "f=$(find '\(folder)' -type f | head -1); chmod u+w $f; printf X | dd of=$f bs=1 seek=70000 conv=notrunc"
+            )
+            #expect(outcome.exit == 0, "\(outcome)")
+            let bad = try await nodes[1].ask("journal", "verify", "film.bin")
+
+            #expect(bad.exit == 7)
+            let answer = bad.documents.first { $0["schema"].text == "starling/journal.verify/1" }
+            let found = answer?["attachments"].list.first
+            #expect(found?["damagedChunks"].integer == 1, "\(bad)")
+            try await household.eventually("ben has it whole again") {
+                let isPresent = try await nodes[1].attachment("film.bin")["present"].isTrue
+                return isPresent ? try await nodes[1].ask("journal", "verify").exit == 0 : false
+            }
+            #expect(try await gives(nodes[1], film))
+        }
+
         @Test func `ATT-01 an empty file arrives empty`() async throws {
             let household = try Household()
             defer { household.end() }

@@ -39,6 +39,20 @@ extension Scenarios {
             #expect(ben.port != ana.port && ben.port > 0)
         }
 
+        @Test func `a node that returns calls the others by their names from its first event on`() async throws {
+            let household = try Household()
+            defer { household.end() }
+            let nodes = try await household.mesh("ana", "ben")
+            try await household.eventually("ben knows ana's name") { try await nodes[1].peerStates()["ana"] != nil }
+            try await nodes[1].killAtOnce()
+
+            let ben = try await household.up("ben")
+
+            try await household.eventually("ben meets ana") { try await ben.peerStates()["ana"] == "alive" }
+            let names = try await ben.ask("events").documents.compactMap(\.["node"].text)
+            #expect(Set(names).isSubset(of: ["ana", "ben"]), "\(names)")
+        }
+
         /// A file system of its own, when the test may mount one.
         private func mounted(_ options: String, at path: String, in household: Household) async throws -> Bool {
             let outcome = try await household.shell(

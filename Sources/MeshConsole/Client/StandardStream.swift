@@ -89,6 +89,7 @@ public struct Printer: Sendable {
 
     public func result(_ object: JSONValue) throws(StandardStream.End) {
         try StandardStream.print(isJSON ? [object.text] : rendering.lines(object))
+        for remark in rendering.remarks(object) { talk(remark) }
     }
 
     public func failure(_ failure: CommandFailure) {

@@ -258,7 +258,13 @@ public struct CommandLineParser: Sendable {
 
     private var program: String { isREPL ? "" : "starling " }
 
-    private func usageLine(_ verb: VerbSpecification) -> String { "usage: \(program)\(verb.usage)" }
+    /// The grammar where it fits on a line; else its arguments, and where the rest stands.
+    private func usageLine(_ verb: VerbSpecification) -> String {
+        let whole = "usage: \(program)\(verb.usage)"
+        guard whole.count > 100 else { return whole }
+        let arguments = ([verb.name] + verb.arguments.map(\.usage)).joined(separator: " ")
+        return "usage: \(program)\(arguments) [options] · \(program)help \(verb.name)"
+    }
 
     private func usage(_ message: String, hint: String? = nil) -> CommandFailure {
         .usage(message, hint: hint ?? "\(program)help")
@@ -289,7 +295,9 @@ public struct CommandLineParser: Sendable {
             }
             return usage("there is no option \(Self.shown(shown))")
         }
-        let near = shown.hasPrefix("--") ? Suggestion.nearest(to: name, among: scan.known.map(\.name)) : nil
+        let near =
+            shown.hasPrefix("--")
+            ? Suggestion.nearest(to: name, among: scan.known.filter { !$0.isHidden }.map(\.name)) : nil
         return usage(
             "\(verb.name) has no option \(Self.shown(shown))",
             hint: near.map { "did you mean --\($0)?" } ?? usageLine(verb))

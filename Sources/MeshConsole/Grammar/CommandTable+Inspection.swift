@@ -1,3 +1,5 @@
+import MeshBase
+
 extension CommandTable {
     static let inspectionVerbs: [VerbSpecification] = [
         VerbSpecification(
@@ -52,12 +54,16 @@ extension CommandTable {
         VerbSpecification(
             "events", "who did what, when",
             options: [
-                OptionSpecification("follow", short: "f", nil, "", "go on with what happens from now on"),
-                OptionSpecification("since", .duration, "DURATION", "only this far back", default: "all that is kept"),
+                OptionSpecification(
+                    "follow", short: "f", nil, "",
+                    "then go on with what happens, until Ctrl-C or for --timeout SECONDS"),
+                OptionSpecification(
+                    "since", .age, "DURATION", "only this far back; 0 is from now on", default: "all that is kept"),
             ],
             examples: [
                 Example("starling events --since 5m", "the last five minutes"),
-                Example("starling events --follow --json > events.jsonl", "everything from now on, for a script"),
+                Example("starling events --follow --json > events.jsonl", "what is kept, then all that happens"),
+                Example("starling events --follow --since 0 --timeout 60", "what happens within the next minute"),
             ]),
     ]
 
@@ -71,7 +77,7 @@ extension CommandTable {
             options: [
                 OptionSpecification("to", .peer, "NAME", "this member only", default: "everybody", repeats: true),
                 OptionSpecification("unreliable", nil, "", "at most once, no waiting: for what is soon out of date"),
-                OptionSpecification("ordered", nil, "", "in the same order everywhere"),
+                OptionSpecification("ordered", nil, "", "in the same order everywhere", hidden: true),
                 OptionSpecification(
                     "repeat", .count(1...1_000_000), "N", "test hook: send it this often", default: "1",
                     testHook: true),
@@ -85,7 +91,9 @@ extension CommandTable {
         VerbSpecification(
             "inbox", "messages that arrived",
             options: [
-                OptionSpecification("follow", short: "f", nil, "", "go on with what arrives from now on"),
+                OptionSpecification(
+                    "follow", short: "f", nil, "",
+                    "then go on with what arrives, until Ctrl-C or for --timeout SECONDS"),
                 OptionSpecification("count", nil, "", "test hook: only how many", testHook: true),
             ],
             examples: [
@@ -109,42 +117,50 @@ extension CommandTable {
                 Example("printf 'peers\\n' | starling repl ben --json", "from a pipe"),
             ]),
         VerbSpecification(
+            "watch", "show what a reading verb says, again every second", place: .repl,
+            details: ["Any key ends it."],
+            arguments: [
+                ArgumentSpecification("VERB", .verb, "the verb"),
+                ArgumentSpecification("VALUE", .text, "what the verb takes", required: false, repeats: true),
+            ],
+            examples: [
+                Example("watch peers", "who is there, live"),
+                Example("watch journal ls", "how far the files are"),
+            ]),
+        VerbSpecification(
+            "top", "a live view of a node: peers, clock and files", place: .shell,
+            details: ["Needs a terminal. Any key ends it."],
+            arguments: [
+                ArgumentSpecification("NAME", .nodeName, "the node; without it the only running one", required: false)
+            ],
+            examples: [
+                Example("starling top ben", "look at ben until a key is pressed"),
+                Example("starling top", "the only running node"),
+            ]),
+        VerbSpecification(
             "log", "show or change what a running node writes to its log",
+            details: [
+                "The log goes to the node's standard error; of a node in the background that is the file `log` in its "
+                    + "state directory. Levels: \(ValueKind.levelNames.joined(separator: ", ")). Areas: all, "
+                    + "\(LogArea.allCases.map(\.rawValue).joined(separator: ", "))."
+            ],
             arguments: [
                 ArgumentSpecification("AREA=LEVEL,…", .logLevels, "the new levels", required: false)
             ],
             examples: [
-                Example("starling log links=debug", "more about links, without a restart"),
+                Example("starling log messenger=debug", "more about links and messages, without a restart"),
                 Example("starling log", "the levels now"),
-            ], hidden: true),
-        VerbSpecification(
-            "trace", "the last exchanges of one area of a node",
-            arguments: [ArgumentSpecification("AREA", .text, "links, gossip, session, journal or clock")],
-            options: [
-                OptionSpecification("from", .peer, "NAME", "only with this peer"),
-                OptionSpecification("count", .count(1...10_000), "N", "how many", default: "20"),
-            ],
-            examples: [
-                Example("trace links --from ana --count 3", "the last three with ana"),
-                Example("trace journal", "the last twenty of the journal"),
-            ], hidden: true),
-        VerbSpecification(
-            "fault", "break something on purpose, for tests",
-            details: ["Only in a node started with --allow-faults."],
-            arguments: [
-                ArgumentSpecification(
-                    "WHAT", .choice(["loss", "delay", "partition", "kill", "clock", "clear"]), "what"),
-                ArgumentSpecification("VALUE", .text, "whom and how much", required: false, repeats: true),
-            ],
-            examples: [
-                Example("fault loss cyd 20%", "lose a fifth of what comes from cyd"),
-                Example("fault clear", "mend everything"),
-            ], hidden: true),
+            ]),
         VerbSpecification(
             "doctor", "check what can go wrong on this machine", place: .shell,
-            details: ["Needs no network and no running node, takes at most five seconds; each line has its fix."],
+            details: [
+                "Needs no network and no running node, takes at most five seconds; each line has its fix. With --peer a "
+                    + "running node says how it reaches that member, and what was tried."
+            ],
+            options: [OptionSpecification("peer", .peer, "NAME", "check the way to this member as well")],
             examples: [
                 Example("starling doctor", "all checks"),
+                Example("starling doctor --peer ben", "and how ben is reached"),
                 Example("starling doctor --json | jq '.checks[] | select(.result != \"ok\")'", "what is not well"),
             ]),
         VerbSpecification(

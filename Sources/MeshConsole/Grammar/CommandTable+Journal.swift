@@ -27,8 +27,9 @@ extension CommandTable {
             "journal get", "put an attachment into a directory",
             details: [
                 "Returns when the content is verified and the file is in place. An id that is not known yet is awaited "
-                    + "until --timeout. The same content already there is left alone; other content of that name "
-                    + "fails unless --force."
+                    + "until --timeout. The same content already there is left alone. Other content of that name stays "
+                    + "too: the file becomes “name (2)”, which is said, unless --force replaces what is there. The "
+                    + "last part of DIRECTORY is made if it is missing."
             ],
             arguments: [attachment],
             options: [
@@ -62,12 +63,16 @@ extension CommandTable {
             ]),
         VerbSpecification(
             "journal verify", "read attachments back and check every byte",
+            details: [
+                "Reads what this node holds from the disk and hashes it. What is damaged is named, fetched again from "
+                    + "whoever has it, and ends with exit code 7."
+            ],
             arguments: [
                 ArgumentSpecification("ID", .attachment, "one attachment; without it all", required: false)
             ],
             examples: [
                 Example("starling journal verify", "all that is here"),
                 Example("starling journal verify 7c1e", "one"),
-            ], hidden: true),
+            ]),
     ]
 }

@@ -16,8 +16,7 @@ extension CommandTable {
     private static let startTestHooks: [OptionSpecification] = [
         OptionSpecification(
             "host-clock", .hostClock, "OFFSET_NANOSECONDS,PPM", "test hook: shift and skew this node's host clock",
-            testHook: true),
-        OptionSpecification("allow-faults", nil, "", "test hook: open the REPL's fault verb", testHook: true),
+            testHook: true)
     ]
 
     static let nodeVerbs: [VerbSpecification] = [

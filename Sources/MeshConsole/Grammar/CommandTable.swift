@@ -32,7 +32,8 @@ public struct CommandTable: Sendable {
         OptionSpecification("json", nil, "", "print JSON, one object a line"),
         OptionSpecification("quiet", short: "q", nil, "", "no talk on standard error, only failures"),
         OptionSpecification("no-color", nil, "", "no colours, as NO_COLOR=1"),
-        OptionSpecification("log", .logLevels, "AREA=LEVEL,…", "what a node that starts here writes to its log"),
+        OptionSpecification(
+            "log", .logLevels, "AREA=LEVEL,…", "what a node that starts here writes to its log; see help log"),
         OptionSpecification("timeout", .duration, "SECONDS", "how long to wait for an answer", default: "30"),
         OptionSpecification("yes", short: "y", nil, "", "answer yes to every question"),
         OptionSpecification("no-input", nil, "", "ask nothing; what would need an answer fails"),

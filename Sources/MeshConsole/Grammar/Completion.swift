@@ -41,7 +41,7 @@ private struct Finder {
         let scan = scan()
         if let kind = scan.pendingValue { return values(of: kind) }
         if prefix.hasPrefix("-") {
-            let options = (scan.verb?.options ?? []) + table.globalOptions
+            let options = (scan.verb?.shownOptions ?? []) + table.globalOptions
             return matching(options.filter { $0.repeats || !scan.used.contains($0.name) }.map { "--" + $0.name })
         }
         guard let group = scan.group else { return matching(table.firstWords(inREPL: isREPL)) }

@@ -79,7 +79,7 @@ public enum CompletionScripts {
         var output = "    case \"$verb:$prev\" in\n"
         for option in table.globalOptions { output += branch(option, verb: "*", names, line) }
         for verb in verbs {
-            for option in verb.options { output += branch(option, verb: "\"\(verb.name)\"", names, line) }
+            for option in verb.shownOptions { output += branch(option, verb: "\"\(verb.name)\"", names, line) }
         }
         output += "    esac\n    case \"$verb\" in\n"
         output += "        \"\") \(line(.words(names.joined(separator: " "))));;\n"
@@ -91,7 +91,7 @@ public enum CompletionScripts {
         }
         for verb in verbs {
             let members = table.members(of: verb.name).map { String($0.name.dropFirst(verb.name.count + 1)) }
-            let options = optionWords(verb.options + table.globalOptions)
+            let options = optionWords(verb.shownOptions + table.globalOptions)
             let values =
                 verb.arguments.first.map { Values($0.kind, verbs: names) }
                 ?? (members.isEmpty ? .nothing : .words(members.joined(separator: " ")))
@@ -199,7 +199,7 @@ public enum CompletionScripts {
             let values = fishValues(Values(argument.kind, verbs: table.firstWords(inREPL: false)))
             if !values.isEmpty { lines.append("complete -c starling -n \"\(condition)\" \(values)") }
         }
-        return lines + verb.options.map { fishOption($0, condition: condition, table) }
+        return lines + verb.shownOptions.map { fishOption($0, condition: condition, table) }
     }
 
     private static func fishOption(_ option: OptionSpecification, condition: String?, _ table: CommandTable) -> String {

@@ -51,14 +51,6 @@ public enum ControlRequest {
         case "invite revoke": return [["verb": "invite.revoke", "id": text(invocation.argument(0))]]
         case "complete": return [["verb": "complete", "kind": text(invocation.argument(0))]]
         case "log": return [log(invocation)]
-        case "trace":
-            return [
-                [
-                    "verb": "trace", "area": text(invocation.argument(0)), "from": text(invocation.text("from")),
-                    "count": .integer(invocation.integer("count") ?? 20),
-                ]
-            ]
-        case "fault": return [["verb": "fault", "arguments": .array(invocation.arguments)]]
         default: return journal(invocation, surroundings)
         }
     }
@@ -93,7 +85,7 @@ public enum ControlRequest {
             if let replicas = invocation.options["replicas"] { members.append(.init("replicas", replicas)) }
             return [.object(members + [.init("timeoutSeconds", timeout)])]
         case "journal rm": return [["verb": "journal.rm", "id": id]]
-        case "journal verify": return [["verb": "journal.verify", "id": id]]
+        case "journal verify": return [["verb": "journal.verify", "id": id, "timeoutSeconds": timeout]]
         default: return nil
         }
     }

@@ -43,9 +43,9 @@ public struct HelpText: Sendable {
             lines += ["", "Arguments:"]
             lines += Self.columns(verb.arguments.map { ($0.name, $0.help) })
         }
-        if !verb.options.isEmpty {
+        if !verb.shownOptions.isEmpty {
             lines += ["", "Options:"]
-            lines += Self.columns(verb.options.map(Self.row))
+            lines += Self.columns(verb.shownOptions.map(Self.row))
         }
         lines += ["", "Options of every verb: \(program)help"]
         return lines.joined(separator: "\n") + "\n"

@@ -22,7 +22,7 @@ public enum ManualPage {
         var lines = [".SS " + escaped(verb.usage), sentence(verb.summary)]
         for detail in verb.details { lines += [".PP", escaped(detail)] }
         for argument in verb.arguments { lines += paragraph((argument.name, argument.help)) }
-        for option in verb.options { lines += paragraph(HelpText.row(option)) }
+        for option in verb.shownOptions { lines += paragraph(HelpText.row(option)) }
         lines += [".PP", "Examples:", ".PP", ".nf"]
         for example in verb.examples { lines.append(escaped("    \(example.command)    # \(example.purpose)")) }
         return lines + [".fi"]

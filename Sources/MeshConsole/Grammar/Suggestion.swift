@@ -7,6 +7,8 @@ public enum Suggestion {
         let limit = max(1, typed.count / 3)
         var best: (distance: Int, candidate: String)?
         for candidate in candidates {
+            // One slip in three letters makes another word of most: there the first letter must be right.
+            if typed.count <= 3, candidate.utf8.first != typed.first { continue }
             let distance = slips(from: typed, to: Array(candidate.utf8.prefix(64)))
             if distance <= limit, distance < best?.distance ?? .max { best = (distance, candidate) }
         }

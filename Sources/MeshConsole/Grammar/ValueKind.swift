@@ -16,6 +16,8 @@ public enum ValueKind: Hashable, Sendable {
     case directory
     /// `90`, `30s`, `10m`, `2h`, `1d`, `500ms`; becomes seconds.
     case duration
+    /// As `duration`, and `0`.
+    case age
     /// A whole number in the range.
     case count(ClosedRange<Int64>)
     /// `512`, `64k`, `20MB`, `1GiB`; becomes bytes.
@@ -36,7 +38,8 @@ public enum ValueKind: Hashable, Sendable {
     /// A verb, for `help`.
     case verb
 
-    static let levelNames = ["trace", "debug", "info", "notice", "warning", "error", "off"]
+    static let levelNames = LogLevel.allCases.map { "\($0)" }
+    static let areaNames = ["all"] + LogArea.allCases.map(\.rawValue)
     /// The longest duration taken, ten years: far from any overflow of nanoseconds.
     static let maximumSeconds = 315_360_000.0
 
@@ -48,6 +51,7 @@ public enum ValueKind: Hashable, Sendable {
         case .peer, .attachment, .inviteID, .bindAddress: Self.word(text)
         case .file, .directory: Self.path(text)
         case .duration: Self.duration(text)
+        case .age: text == "0" ? .success(.integer(0)) : Self.duration(text)
         case .count(let range): Self.count(text, range)
         case .size: Self.size(text)
         case .port: Self.count(text, 1...65_535)
@@ -209,13 +213,12 @@ public enum ValueKind: Hashable, Sendable {
         for part in text.split(separator: ",", omittingEmptySubsequences: false) {
             let sides = part.split(separator: "=", omittingEmptySubsequences: false).map(String.init)
             let (area, level) = sides.count == 1 ? ("all", sides[0]) : (sides[0], sides.count == 2 ? sides[1] : "")
-            guard levelNames.contains(level), !area.isEmpty, area.utf8.count <= 32,
-                area.utf8.allSatisfy({ (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) })
-            else {
+            guard levelNames.contains(level) else {
                 return .failure(
-                    InvalidValue(
-                        reason: "AREA=LEVEL,… such as links=debug; a level is one of "
-                            + levelNames.joined(separator: ", ")))
+                    "AREA=LEVEL,… such as messenger=debug; a level is one of \(levelNames.joined(separator: ", "))")
+            }
+            guard areaNames.contains(area) else {
+                return .failure("an area is one of \(areaNames.joined(separator: ", "))")
             }
             members.append(JSONValue.Member(area, .string(level)))
         }

@@ -42,10 +42,13 @@ public struct VerbSpecification: Hashable, Sendable {
     /// The first word of the name.
     public var group: String { name.split(separator: " ").first.map(String.init) ?? name }
 
+    /// The options that help, the manual and completion show.
+    var shownOptions: [OptionSpecification] { options.filter { !$0.isHidden } }
+
     /// `journal add FILE… [--note TEXT]`
     public var usage: String {
         let arguments = arguments.map(\.usage)
-        let options = options.filter { !$0.isTestHook }.map { option in
+        let options = options.filter { !$0.isTestHook && !$0.isHidden }.map { option in
             "[\(option.usage)]" + (option.repeats ? "…" : "")
         }
         return ([name] + arguments + options).joined(separator: " ")
@@ -102,10 +105,13 @@ public struct OptionSpecification: Hashable, Sendable {
     public var repeats: Bool
     /// For measurements: documented in `--help`, left out of the one-line usage.
     public var isTestHook: Bool
+    /// Understood, and shown nowhere: no node can do it yet.
+    public var isHidden: Bool
 
     init(
         _ name: String, short: Character? = nil, _ kind: ValueKind? = nil, _ valueName: String = "", _ help: String,
-        default defaultText: String? = nil, repeats: Bool = false, testHook: Bool = false
+        default defaultText: String? = nil, repeats: Bool = false, testHook: Bool = false,
+        hidden: Bool = false
     ) {
         self.name = name
         self.short = short
@@ -115,6 +121,7 @@ public struct OptionSpecification: Hashable, Sendable {
         self.defaultText = defaultText
         self.repeats = repeats
         isTestHook = testHook
+        isHidden = hidden
     }
 
     var usage: String { kind == nil ? "--\(name)" : "--\(name) \(valueName)" }

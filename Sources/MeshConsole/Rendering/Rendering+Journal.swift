@@ -68,14 +68,37 @@ extension Rendering {
         return "\(text(object["name"])) \(size) verified\(from)\(seconds): \(path)"
     }
 
+    /// What a person should know beside the result, for standard error: why a file is not called as its attachment is.
+    public func remarks(_ object: JSONValue) -> [String] {
+        guard object["schema"]?.stringValue == "starling/journal.get/1", object["alreadyThere"]?.boolValue != true,
+            let change = object["nameChange"]?.stringValue
+        else { return [] }
+        let saved = safe(object["path"]?.stringValue?.split(separator: "/").last.map(String.init) ?? "–")
+        let wanted = text(object["name"])
+        switch change {
+        case "numbered":
+            return ["saved as “\(saved)”, because “\(wanted)” there differs; --force replaces what is there"]
+        case "shortened": return ["saved as “\(saved)”, because the name is too long for a file"]
+        case "madeSafe": return ["saved as “\(saved)”, because “\(wanted)” cannot be a file's name here"]
+        default: return []
+        }
+    }
+
     private func verified(_ list: [JSONValue]) -> [String] {
         guard !list.isEmpty else { return ["nothing to verify"] }
         return list.map { attachment in
-            let isGood = attachment["ok"]?.boolValue == true
             let damaged = attachment["damagedChunks"]?.integerValue ?? 0
-            let result = isGood ? style.apply(.good, to: "ok  ") : style.apply(.bad, to: "bad ")
-            return "\(result)  \(shortID(attachment["id"])) \(text(attachment["name"]))"
-                + (isGood ? "" : ", \(damaged) damaged chunks")
+            let (result, rest) =
+                switch attachment["ok"]?.boolValue {
+                case true?: (style.apply(.good, to: "ok  "), "")
+                case false?:
+                    (
+                        style.apply(.bad, to: "bad "),
+                        ", \(damaged) damaged \(damaged == 1 ? "chunk" : "chunks"), being fetched again"
+                    )
+                case nil: (style.apply(.faint, to: "–   "), ", not whole here")
+                }
+            return "\(result)  \(shortID(attachment["id"])) \(text(attachment["name"]))\(rest)"
         }
     }
 

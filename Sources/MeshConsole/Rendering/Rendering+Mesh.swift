@@ -34,6 +34,8 @@ extension Rendering {
         var parts = [text(clock["state"])]
         if let error = clock["errorNanoseconds"]?.numberValue {
             parts.append("±\(Quantity.decimal(error / 1e6, 3)) ms")
+        } else {
+            parts.append("± unknown")
         }
         if let rate = clock["ratePartsPerMillion"]?.numberValue {
             parts.append("rate \(rate < 0 ? "" : "+")\(Quantity.decimal(rate, 2)) ppm")
@@ -90,7 +92,10 @@ extension Rendering {
                 .init(shortID(member["id"], digits: 8)), .init(text(member["admittedBy"])),
             ])
         }
-        return table.lines(style, width: width)
+        let leftCount = list.count { $0["state"]?.stringValue == "left" }
+        let lines = table.lines(style, width: width)
+        guard leftCount > 0 else { return lines }
+        return lines + ["\(list.count - leftCount) here; \(leftCount) left and may return"]
     }
 
     func links(_ list: [JSONValue]) -> [String] {
@@ -164,11 +169,24 @@ extension Rendering {
         for step in object["steps"]?.arrayValue ?? [] {
             table.rows.append([
                 .init(step["secondsAgo"]?.numberValue.map { Quantity.duration(seconds: $0) } ?? "–"),
-                .init(text(step["what"])), .init(text(step["address"])), .init(text(step["result"])),
+                .init(words(ofEvent: step["what"])), .init(text(step["address"])), .init(text(step["result"])),
             ])
         }
         if !table.rows.isEmpty { lines += table.lines(style, width: width) }
-        return lines
+        var tried = TextTable(["AGO", "TRIED", "RESULT"], rightAligned: [0])
+        for attempt in object["tried"]?.arrayValue ?? [] {
+            tried.rows.append([
+                .init(attempt["secondsAgo"]?.numberValue.map { Quantity.duration(seconds: $0) } ?? "–"),
+                .init(text(attempt["address"])), .init(text(attempt["result"])),
+            ])
+        }
+        return tried.rows.isEmpty ? lines : lines + tried.lines(style, width: width)
+    }
+
+    /// What an event says behind the name it is about; what was no event is plain words already.
+    private func words(ofEvent value: JSONValue?) -> String {
+        guard let kind = value?.stringValue, kind.utf8.allSatisfy({ $0 != 0x20 }) else { return text(value) }
+        return safe(phrase(kind).text)
     }
 
     // MARK: Starting
@@ -247,6 +265,11 @@ extension Rendering {
             let row: [TextTable.Cell] = [.init(text(setting["name"])), .init(text(setting["value"]))]
             table.rows.append(hasOrigin ? row + [.init(text(setting["origin"]))] : row)
         }
-        return table.lines(style)
+        let problems = (object["problems"]?.arrayValue ?? []).map { problem in
+            let line = problem["line"]?.integerValue.map { ", line \($0)" } ?? ""
+            let mark = style.apply(.warning, to: "not used:")
+            return "\(mark) \(text(problem["place"]))\(line): \(text(problem["message"]))"
+        }
+        return table.lines(style) + problems
     }
 }

@@ -1,15 +1,20 @@
 import MeshBase
 
 extension Rendering {
-    func inbox(_ object: JSONValue) -> String {
+    /// A text of several lines stays one message to the eye: what follows its first line is set in, so that no line of
+    /// it looks like somebody else's.
+    func inbox(_ object: JSONValue) -> [String] {
         if let count = object["count"]?.integerValue {
             let size = Quantity.bytes(object["bytes"]?.numberValue ?? 0)
             let dropped = object["dropped"]?.integerValue ?? 0
-            return "\(count) messages, \(size)" + (dropped > 0 ? ", \(dropped) dropped" : "")
+            return ["\(count) messages, \(size)" + (dropped > 0 ? ", \(dropped) dropped" : "")]
         }
         let mode = object["mode"]?.stringValue
         let mark = mode == nil || mode == "reliable" ? "" : style.apply(.faint, to: " (\(text(object["mode"])))")
-        return "\(style.apply(.name, to: text(object["from"])))\(mark): \(text(object["text"], absent: ""))"
+        let body = object["text"]?.stringValue ?? ""
+        let lines = body.split(omittingEmptySubsequences: false) { $0 == "\n" || $0 == "\r\n" }.map { safe(String($0)) }
+        let head = "\(style.apply(.name, to: text(object["from"])))\(mark): \(lines.first ?? "")"
+        return [head] + lines.dropFirst().map { "  " + $0 }
     }
 
     func sent(_ object: JSONValue) -> String {
@@ -40,9 +45,14 @@ extension Rendering {
     }
 
     private func sentence(_ kind: String, about node: String?) -> String {
-        let (phrase, tone) = Self.phrases[kind] ?? (Self.words(kind), .plain)
+        let (phrase, tone) = phrase(kind)
         let who = node.map { style.apply(.name, to: $0) + " " } ?? ""
         return who + style.apply(tone, to: safe(phrase))
+    }
+
+    /// The words for a kind of event; a kind from a newer node in words made of its name.
+    func phrase(_ kind: String) -> (text: String, tone: Style.Tone) {
+        Self.phrases[kind] ?? (Self.words(kind), .plain)
     }
 
     /// What each kind says behind the name it is about.

@@ -28,7 +28,7 @@ public struct Rendering: Sendable {
         case "starling/metrics/1": return metrics(object)
         case "starling/why/1": return why(object)
         case "starling/events/1": return [event(object)]
-        case "starling/inbox/1": return [inbox(object)]
+        case "starling/inbox/1": return inbox(object)
         case "starling/send/1": return [sent(object)]
         case "starling/invite/1": return [text(object["invite"])]
         case "starling/up/1": return ready(object)
@@ -37,8 +37,6 @@ public struct Rendering: Sendable {
         case "starling/demo/1": return demo(object)
         case "starling/complete/1": return (object["values"]?.arrayValue ?? []).map { text($0["value"]) }
         case "starling/notice/1", "starling/version/1": return [text(object["text"])]
-        case "starling/trace/1":
-            return ["\(time(object["at"]))  \(text(object["area"]))  \(text(object["from"]))  \(text(object["text"]))"]
         default: return answers(schema, object)
         }
     }

@@ -48,7 +48,7 @@ enum AwaitedAttachment {
             case .success(.waited(.failed(let failure))): call.reply.fail(failed(failure))
             case .failure(let error):
                 try? await node.submitToJournal(.cancelWait(token), at: now)  // The wait is over either way.
-                call.reply.fail(await explained(error, attachment, on: node))
+                call.reply.fail(await explained(error, attachment, replicas, on: node))
             case .success: call.reply.fail(notComplete(attachment))
             }
         }
@@ -96,12 +96,19 @@ enum AwaitedAttachment {
 
     /// Says why a wait ran out, where the journal knows.
     private static func explained(
-        _ error: NodeError, _ attachment: AttachmentSummary, on node: isolated Node
+        _ error: NodeError, _ attachment: AttachmentSummary, _ replicas: Int, on node: isolated Node
     ) async -> NodeError {
         guard error.code == "timedOut",
-            let current = await node.journal.attachments.first(where: { $0.id == attachment.id }),
-            current.state == .waitingForHolder
+            let current = await node.journal.attachments.first(where: { $0.id == attachment.id })
         else { return error }
+        if current.state == .complete, current.holders.count < replicas {
+            let names = current.holders.map { SafeText.escaped(node.name(of: $0), limit: 40) }.joined(separator: " ")
+            return .timedOut(
+                "\(SafeText.escaped(current.name, limit: 80)) is held by \(current.holders.count) of \(replicas): "
+                    + names,
+                hint: "the others get it when they are here: starling peers · --timeout SECONDS waits longer")
+        }
+        guard current.state == .waitingForHolder else { return error }
         let percent = Int(current.fraction * 100)
         return .timedOut(
             "\(SafeText.escaped(current.name, limit: 80)) is incomplete (\(percent) %), waiting for a holder",

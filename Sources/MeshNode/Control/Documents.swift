@@ -10,7 +10,7 @@ enum Documents {
             snapshot.meshID.map { id in
                 [
                     "id": .string(id.description), "label": .string(snapshot.meshLabel),
-                    "memberCount": .integer(Int64(presentMembers(snapshot).count)),
+                    "memberCount": .integer(Int64(snapshot.presentMembers.count)),
                 ]
             } ?? .null
         return [
@@ -31,11 +31,6 @@ enum Documents {
                 "malformedMessages": count(snapshot.faults.malformedMessages ?? 0),
             ],
         ]
-    }
-
-    /// Members that have not left.
-    static func presentMembers(_ snapshot: NodeSnapshot) -> [Member] {
-        snapshot.members.filter { $0.state != .left }
     }
 
     static func peers(_ snapshot: NodeSnapshot) -> JSONValue {
@@ -70,7 +65,7 @@ enum Documents {
                 "name": .string(member.name), "id": .string(member.peer.description),
                 "state": .string(member.state.rawValue),
                 "incarnation": .string(hexadecimal(member.incarnation.value)),
-                "admittedBy": member.admittedBy.map { .string(name(of: $0, in: snapshot)) } ?? .null,
+                "admittedBy": member.admittedBy.map { .string(snapshot.name(of: $0)) } ?? .null,
                 "isLocal": .bool(member.isLocal),
             ]
         }
@@ -107,7 +102,7 @@ enum Documents {
     /// The mesh's built-in activity, which every node joins at start.
     static func session(_ snapshot: NodeSnapshot) -> JSONValue {
         guard let mesh = snapshot.meshID else { return .null }
-        let participants = presentMembers(snapshot).filter { $0.state == .alive || $0.isLocal }
+        let participants = snapshot.presentMembers.filter { $0.state == .alive || $0.isLocal }
         return [
             "id": .string(mesh.description),
             "activity": ["identifier": "starling.mesh", "type": "generic", "title": .string(snapshot.meshLabel)],
@@ -161,10 +156,10 @@ enum Documents {
         let rows = snapshot.attachments.map { attachment -> JSONValue in
             [
                 "id": .string(ids.text(attachment.id)), "name": .string(attachment.name),
-                "bytes": count(attachment.byteCount), "addedBy": .string(name(of: attachment.addedBy, in: snapshot)),
+                "bytes": count(attachment.byteCount), "addedBy": .string(snapshot.name(of: attachment.addedBy)),
                 "note": attachment.note.isEmpty ? .null : .string(attachment.note),
                 "present": .bool(attachment.isPresent), "fraction": .number(rounded(attachment.fraction, 4)),
-                "holders": .array(attachment.holders.map { .string(name(of: $0, in: snapshot)) }.sorted(by: byText)),
+                "holders": .array(attachment.holders.map { .string(snapshot.name(of: $0)) }.sorted(by: byText)),
                 "durable": .bool(attachment.isDurable), "state": .string(stateText(attachment.state)),
                 "bytesPerSecond": .integer(integer(attachment.bytesPerSecond)),
                 "recordId": .string(attachment.id.description), "content": .string(attachment.content.description),
@@ -204,50 +199,4 @@ enum Documents {
         }
     }
 
-    static func name(of peer: PeerID, in snapshot: NodeSnapshot) -> String {
-        let known = snapshot.members.first { $0.peer == peer }?.name ?? ""
-        return known.isEmpty ? peer.shortDescription : known
-    }
-
-    // MARK: Numbers
-
-    static func rounded(_ value: Double, _ places: Int) -> Double {
-        guard value.isFinite else { return 0 }
-        var factor = 1.0
-        for _ in 0..<places { factor *= 10 }
-        return (value * factor).rounded() / factor
-    }
-
-    static func integer(_ value: Double) -> Int64 { Int64(exactly: value.rounded()) ?? 0 }
-
-    static func count(_ value: UInt64) -> JSONValue { .integer(Int64(clamping: value)) }
-
-    private static func microseconds(_ span: TimeSpan?) -> JSONValue {
-        span.map { .number(rounded($0.microseconds, 1)) } ?? .null
-    }
-
-    private static func hexadecimal(_ value: UInt64) -> String {
-        let text = String(value, radix: 16)
-        return String(repeating: "0", count: 16 - text.count) + text
-    }
-
-    private static func byText(_ left: JSONValue, _ right: JSONValue) -> Bool {
-        (left.stringValue ?? "") < (right.stringValue ?? "")
-    }
-}
-
-/// Ids as people see and type them: the shortest prefix of at least four digits that is unique in the set.
-struct ShortIDs {
-    private let sorted: [String]
-
-    init(_ ids: [RecordID]) { sorted = ids.map(\.description).sorted() }
-
-    func text(_ id: RecordID) -> String {
-        let full = id.description
-        var length = 4
-        while length < full.count, sorted.contains(where: { $0 != full && $0.hasPrefix(full.prefix(length)) }) {
-            length += 1
-        }
-        return String(full.prefix(length))
-    }
 }

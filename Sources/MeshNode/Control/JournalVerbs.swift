@@ -144,7 +144,7 @@ enum JournalRemoveVerb: ControlVerb {
 
     static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
         guard let id = call.text("id") else { throw .usage("which attachment?", hint: "starling journal rm ID") }
-        let attachment = try await node.attachment(named: id)
+        let attachment = try await node.attachment(named: id, strict: true)
         let token = node.waiting.makeToken()
         let late = NodeError.timedOut("the removal is not durable yet", hint: "starling journal ls")
         node.waiting.wait(for: token, until: now + node.timeout(call), timeout: late) { result, _, _ in

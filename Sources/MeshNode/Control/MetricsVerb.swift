@@ -10,7 +10,8 @@ enum MetricsVerb: ControlVerb {
         let snapshot = await node.snapshot()
         let gauges: JSONValue = [
             "uptimeSeconds": .number(Documents.rounded(snapshot.uptime.seconds, 3)),
-            "members": .integer(Int64(snapshot.members.count)),
+            "members": .integer(Int64(snapshot.presentMembers.count)),
+            "membersLeft": .integer(Int64(snapshot.members.count - snapshot.presentMembers.count)),
             "links": .integer(Int64(snapshot.peers.count { $0.link != nil })),
             "records": .integer(Int64(snapshot.recordCount)),
             "attachments": .integer(Int64(snapshot.attachments.count)),

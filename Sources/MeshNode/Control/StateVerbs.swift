@@ -68,7 +68,10 @@ enum CompleteVerb: ControlVerb {
         case "peers": values = snapshot.peers.map { ($0.member.name, $0.member.state.rawValue) }
         case "attachments":
             let ids = ShortIDs(snapshot.attachments.map(\.id))
-            values = snapshot.attachments.map { (ids.text($0.id), $0.name) }
+            var seen: Set<String> = []
+            let names = snapshot.attachments.filter { seen.insert($0.name).inserted }
+            values =
+                names.map { ($0.name, ids.text($0.id)) } + snapshot.attachments.map { (ids.text($0.id), $0.name) }
         case "invites": values = snapshot.invites.map { ($0.id.description, "") }
         default:
             throw .usage("kind is peers, attachments or invites", hint: "{\"verb\":\"complete\",\"kind\":\"peers\"}")

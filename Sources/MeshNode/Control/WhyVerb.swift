@@ -7,7 +7,7 @@ enum WhyVerb: ControlVerb {
 
     static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
         guard let text = call.text("name") else { throw .usage("why whom?", hint: "starling why NAME") }
-        let member = try node.member(named: text)
+        let member = try node.member(named: text, includingLeft: true)
         let snapshot = await node.snapshot()
         let link = snapshot.peers.first { $0.member.peer == member.peer }?.link
         let steps = node.events.events.filter { $0.event.subject == member.peer }.suffix(16).map { noted -> JSONValue in
@@ -21,7 +21,15 @@ enum WhyVerb: ControlVerb {
             "schema": "starling/why/1", "name": .string(member.name), "id": .string(member.peer.description),
             "state": .string(member.state.rawValue),
             "summary": .string(summary(member, link: link, now: now)), "steps": .array(Array(steps)),
+            "tried": .array(node.dials.attempts(of: member.peer).map { attempt($0, at: now) }),
         ])
+    }
+
+    private static func attempt(_ attempt: DialLog.Attempt, at now: HostTime) -> JSONValue {
+        [
+            "secondsAgo": .number(Documents.rounded((now - attempt.time).seconds, 1)),
+            "address": .string(attempt.address.description), "result": .string(attempt.outcome.rawValue),
+        ]
     }
 
     private static func summary(_ member: Member, link: LinkStatistics?, now: HostTime) -> String {
@@ -37,7 +45,8 @@ enum WhyVerb: ControlVerb {
         case .dead:
             let addresses = member.addresses.map(\.description).joined(separator: ", ")
             return "\(name) does not answer; these addresses are tried again and again: \(addresses)"
-        case .left: return "\(name) has left"
+        case .left:
+            return "\(name) left \(Int((now - member.since).seconds)) s ago; it comes back when it is started again"
         }
     }
 

@@ -184,6 +184,9 @@ public enum JournalCommand: Hashable, Sendable {
     /// Answered when the attachment is complete here and on `replicas` members in all. An unknown one is awaited.
     case wait(RecordID, replicas: Int, token: CommandToken)
     case cancelWait(CommandToken)
+    /// Somebody read a content back and found it damaged: it is hashed again as a whole, at once, and what is bad is
+    /// fetched again. Ignored unless it is complete here.
+    case suspect(ContentID)
     /// A link to the peer exists. A second one without `linkDown` between says that the same process of the peer was
     /// linked anew: what it said still counts, and it is told everything again, because it may have lost the first link.
     case linkUp(PeerID)

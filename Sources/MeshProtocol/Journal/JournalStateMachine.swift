@@ -101,6 +101,9 @@ public struct JournalStateMachine: Sendable {
         case .wait(let attachment, let replicas, let token):
             try wait(attachment, replicas: replicas, token: token, &outbox)
         case .cancelWait(let token): waits.removeAll { $0.token == token }
+        case .suspect(let content):
+            contents[content]?.lastVerifyAt = nil
+            suspect(content, at: now, &outbox)
         case .linkUp(let peer): linkUp(peer, at: now, &outbox)
         case .linkDown(let peer): linkDown(peer, at: now, &outbox)
         case .holderSilent(let peer): holderSilent(peer, at: now, &outbox)

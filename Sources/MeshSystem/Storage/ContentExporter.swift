@@ -18,9 +18,38 @@ struct ContentExporter {
     private static let maximumNumber = 10_000
 
     func export(toDirectory directory: String, name: String, overwrite: Bool) throws(StorageError) -> ExportResult {
-        let status = try FileStatus(path: directory)
-        guard status.kind == .directory else { throw .notFound(path: directory) }
-        let folder = try OpenFile(directory, flags: O_RDONLY | O_DIRECTORY)
+        let isMade = try makeIfMissing(directory)
+        do throws(StorageError) {
+            return try export(into: try OpenFile(directory, flags: O_RDONLY | O_DIRECTORY), name, overwrite)
+        } catch {
+            // Only an empty directory can be removed so.
+            if isMade { unsafe rmdir(directory) }
+            throw error
+        }
+    }
+
+    /// Makes the last part of `directory`, as a new folder of the user's, when only that is missing; true when it did.
+    private func makeIfMissing(_ directory: String) throws(StorageError) -> Bool {
+        if unsafe mkdir(directory, 0o777) == 0 { return true }
+        switch errno {
+        case EEXIST:
+            guard try FileStatus(path: directory).kind == .directory else { throw .notADirectory(path: directory) }
+            return false
+        case ENOENT: throw .noDirectory(path: directory)
+        case ENOTDIR: throw .notADirectory(path: Self.parent(of: directory))
+        case EROFS: throw .readOnly(path: directory)
+        default: throw .system(errno, "mkdir", path: directory)
+        }
+    }
+
+    private static func parent(of path: String) -> String {
+        var trimmed = Substring(path)
+        while trimmed.count > 1, trimmed.hasSuffix("/") { trimmed = trimmed.dropLast() }
+        guard let slash = trimmed.lastIndex(of: "/"), slash != trimmed.startIndex else { return "/" }
+        return String(trimmed[..<slash])
+    }
+
+    private func export(into folder: OpenFile, _ name: String, _ overwrite: Bool) throws(StorageError) -> ExportResult {
         let safe = SafeFileName.make(name, isNarrow: !operations.takesAnyName(folder.descriptor))
         if let found = try existing(safe.name, in: folder), found.isSame {
             return result(folder, found.name, .alreadyThere, safe.change)

@@ -9,6 +9,10 @@ public enum StorageError: Error, Hashable, Sendable {
     case readOnly(path: String)
     case permissionDenied(path: String)
     case notFound(path: String)
+    /// Neither the folder to write into nor the one above it is there.
+    case noDirectory(path: String)
+    /// What should be a folder to write into is something else.
+    case notADirectory(path: String)
     /// Not a regular file: a folder, pipe, socket, device or a loop of links (ATT-18).
     case notAFile(path: String, kind: FileKind)
     case tooLarge(path: String, byteCount: UInt64, limit: UInt64)

@@ -1,32 +1,6 @@
 import CMeshSystem
 import Glibc
-
-/// How much of an area is written.
-public enum LogLevel: Int, Sendable, Hashable, Comparable, CaseIterable {
-    case off = 0
-    /// A human must act.
-    case error = 1
-    /// Something is wrong that the node copes with.
-    case warning = 2
-    /// Life cycle.
-    case info = 3
-    /// Per exchange.
-    case debug = 4
-    /// Per datagram.
-    case trace = 5
-
-    public static func < (left: LogLevel, right: LogLevel) -> Bool { left.rawValue < right.rawValue }
-
-    public init?(name: String) {
-        guard let level = Self.allCases.first(where: { "\($0)" == name }) else { return nil }
-        self = level
-    }
-}
-
-/// Parts of a node that are logged separately.
-public enum LogArea: String, Sendable, Hashable, CaseIterable {
-    case node, session, messenger, journal, coordinator, system, storage, control
-}
+public import MeshBase
 
 /// Writes lines `time level area message key=value …` to stderr or a file, one `write` each, so that lines of several
 /// processes do not mix. A reader that has gone away is ignored. Never given secrets or payloads: keys and values are
@@ -72,7 +46,7 @@ public final class Logger: Sendable {
 
     public static var silent: Logger { Logger() }
 
-    /// Reads `AREA=LEVEL,AREA=LEVEL` or a bare `LEVEL` for all. What is wrong with it, or `nil`: then it applies.
+    /// Reads `AREA=LEVEL,AREA=LEVEL`; the area `all`, or a bare `LEVEL`, is every one. What is wrong with it, or `nil`: then it applies.
     public func configure(_ text: String) -> String? {
         var wanted: [(LogArea?, LogLevel)] = []
         for part in text.split(separator: ",", omittingEmptySubsequences: true) {
@@ -81,12 +55,12 @@ public final class Logger: Sendable {
                 return
                     "unknown level in \"\(part)\"; levels are off, error, warning, info, debug, trace"
             }
-            if sides.count == 1 {
+            if sides.count == 1 || sides[0] == "all" {
                 wanted.append((nil, level))
             } else if let area = LogArea(rawValue: sides[0]) {
                 wanted.append((area, level))
             } else {
-                let areas = LogArea.allCases.map(\.rawValue).joined(separator: ", ")
+                let areas = (["all"] + LogArea.allCases.map(\.rawValue)).joined(separator: ", ")
                 return "unknown area in \"\(part)\"; areas are \(areas)"
             }
         }
@@ -103,6 +77,8 @@ public final class Logger: Sendable {
         return nil
     }
 
+    public func level(of area: LogArea) -> LogLevel { state.withLock { $0.levels[area] ?? $0.standard } }
+
     public func setLevel(_ level: LogLevel, for area: LogArea) { state.withLock { $0.levels[area] = level } }
 
     public func isEnabled(_ level: LogLevel, _ area: LogArea) -> Bool {
@@ -115,8 +91,14 @@ public final class Logger: Sendable {
         _ details: @autoclosure () -> KeyValuePairs<String, String> = [:]
     ) {
         guard isEnabled(level, area) else { return }
-        var line = "\(Self.timestamp()) \(level) \(area.rawValue) \(message())"
-        for (key, value) in details() { line += " \(key)=\(Self.quoted(value))" }
+        log(level, area, message(), details: details().map { ($0.key, $0.value) })
+    }
+
+    /// As above, for details whose names are only known when it runs. Whoever calls asks `isEnabled` first.
+    public func log(_ level: LogLevel, _ area: LogArea, _ message: String, details: [(String, String)]) {
+        guard isEnabled(level, area) else { return }
+        var line = "\(Self.timestamp()) \(level) \(area.rawValue) \(message)"
+        for (key, value) in details { line += " \(key)=\(Self.quoted(value))" }
         switch sink {
         case .nowhere: break
         case .standardError: Self.write(line, to: STDERR_FILENO)

@@ -393,6 +393,27 @@ import Testing
         #expect(world.count(.storageRecovered, 1) == 1)
     }
 
+    @Test func `AB-79 a content that a person found damaged is healed at once, however lately it was looked at`() {
+        var world = JournalWorld(nodeCount: 2)
+        let file = TestFile(chunkCount: 20, seed: 19)
+        world.connect(0, 1)
+        world.add(file, at: 0)
+        world.run(for: .seconds(5), until: { $0.shows(file, 1) })
+
+        for round in 1...2 {
+            world.nodes[1].store.contents[file.id]?.chunks[7]?[100] ^= 4
+            world.submit(.suspect(file.id), to: 1)
+            world.run(for: .seconds(5), until: { $0.count(.storageRecovered, 1) == round })
+
+            #expect(world.has(file, 1), "round \(round)")
+            #expect(world.count(.storageFailed, 1) == round)
+        }
+        world.submit(.suspect(file.id), to: 1)
+        world.run(for: .seconds(1))
+        #expect(world.shows(file, 1))
+        #expect(world.count(.storageFailed, 1) == 2, "nothing was damaged any more")
+    }
+
     @Test func `AB-82 a node whose store vanished, stopped or running, fetches all of it again`() {
         var world = JournalWorld(nodeCount: 2)
         let files = (0..<3).map { TestFile(chunkCount: 4 + $0, seed: UInt8(30 + $0)) }

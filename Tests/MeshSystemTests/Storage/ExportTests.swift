@@ -103,6 +103,41 @@ import Testing
         #expect(result.nameChange == .madeSafe)
     }
 
+    @Test(arguments: ["new", "new/"])
+    func `the last part of the folder is made, as any folder of the user's`(name: String) throws {
+        let fixture = try Fixture()
+        let folder = fixture.directory.file(name)
+
+        let result = try fixture.storage.export(fixture.first.id, to: folder, as: "a.txt")
+
+        #expect(TestFile.read(result.path) == fixture.first.bytes)
+        #expect(TestFile.mode(fixture.directory.file("new")) & 0o700 == 0o700)
+    }
+
+    @Test func `more than the last part is not made, and a file is no folder`() throws {
+        let fixture = try Fixture()
+        let missing = fixture.directory.file("no/such")
+        let file = try fixture.storage.export(fixture.first.id, to: fixture.folder, as: "a.txt").path
+
+        #expect(throws: StorageError.noDirectory(path: missing)) {
+            try fixture.storage.export(fixture.first.id, to: missing, as: "a.txt")
+        }
+        #expect(throws: StorageError.notADirectory(path: file)) {
+            try fixture.storage.export(fixture.first.id, to: file, as: "a.txt")
+        }
+        #expect(!TestFile.names(fixture.directory.path).contains("no"))
+    }
+
+    @Test func `a folder made for an export that failed goes again`() throws {
+        let fixture = try Fixture()
+        let unknown = SampleContent(1_000, seed: 9)
+
+        #expect(throws: StorageError.self) {
+            try fixture.storage.export(unknown.id, to: fixture.directory.file("new"), as: "a.txt")
+        }
+        #expect(!TestFile.names(fixture.directory.path).contains("new"))
+    }
+
     @Test(arguments: [255, 256, 300])
     func `ATT-02 content of any name length arrives`(length: Int) throws {
         let fixture = try Fixture()
@@ -225,12 +260,8 @@ import Testing
         #expect(try storage.export(sample.id, to: directory.file("out"), as: "a").outcome == .written)
     }
 
-    @Test func `a folder that is missing or full is a typed error`() throws {
+    @Test func `a folder that is full is a typed error`() throws {
         let fixture = try Fixture()
-        let missing = fixture.directory.file("missing")
-        #expect(throws: StorageError.notFound(path: missing)) {
-            try fixture.storage.export(fixture.first.id, to: missing, as: "a")
-        }
         guard let small = SmallFileSystem(sizeBytes: 64 << 10, in: fixture.directory) else {
             try Test.cancel("mounting a small file system needs root")
         }

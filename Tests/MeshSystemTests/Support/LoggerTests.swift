@@ -1,3 +1,4 @@
+import MeshBase
 import MeshSystem
 import Testing
 
