@@ -38,11 +38,13 @@ public struct ReceivedMessage: Hashable, Sendable {
     public var message: UserMessage
 }
 
-/// The last messages, oldest dropped first and counted.
+/// The last messages, as many as fit by number and by bytes; oldest dropped first and counted.
 struct MessageBox: Sendable {
     static let capacity = 1024
+    static let capacityBytes = 16 << 20
 
     private(set) var messages: [ReceivedMessage] = []
+    private var keptBytes = 0
     private(set) var receivedCount = 0
     private(set) var receivedBytes = 0
 
@@ -52,7 +54,13 @@ struct MessageBox: Sendable {
         receivedCount += 1
         receivedBytes += message.message.payload.count
         messages.append(message)
-        if messages.count > Self.capacity { messages.removeFirst(messages.count - Self.capacity) }
+        keptBytes += message.message.payload.count
+        var surplus = 0
+        while messages.count - surplus > Self.capacity || keptBytes > Self.capacityBytes {
+            keptBytes -= messages[surplus].message.payload.count
+            surplus += 1
+        }
+        messages.removeFirst(surplus)
     }
 }
 

@@ -13,8 +13,9 @@ final class Inbox: Sendable {
         /// Records are durable; in the order in which they were posted.
         case recordsStored([RecordID])
         case recordsFailed([RecordID], StorageError)
-        case settingStored
-        case settingFailed(StorageError)
+        /// With the number it was posted under.
+        case settingStored(UInt64)
+        case settingFailed(UInt64, StorageError)
         case imported(ImportJob, Result<ImportedContent, StorageError>)
         case exported(ExportJob, Result<ExportResult, StorageError>)
         case verified(CommandToken, Result<[VerifiedContent], StorageError>)

@@ -41,12 +41,19 @@ public actor Messenger {
     func perform(_ commands: [MessengerCommand], at now: HostTime) -> [MessengerOutput] {
         guard !commands.isEmpty || isDue(at: now) else { return [] }
         for command in commands {
-            // A refusal here is the gossip telling us there is no mesh yet; commands of people go through `submit`.
-            do { try machine.submit(command, at: now, into: &outbox) } catch { actorStatistics.refusedCommands += 1 }
+            do { try machine.submit(command, at: now, into: &outbox) } catch { refused(command, error) }
         }
         if let deadline = machine.nextDeadline, deadline <= now { machine.handleDeadline(at: now, into: &outbox) }
         nextDeadline = machine.nextDeadline
         return takeOutputs()
+    }
+
+    /// A record that cannot be made goes back to the machine that wanted it: somebody may be waiting.
+    private func refused(_ command: MessengerCommand, _ error: CommandError) {
+        actorStatistics.refusedCommands += 1
+        if case .gossip(.publish(let kind, let body, _)) = command {
+            outbox.append(.publishRefused(kind, body: body, error))
+        }
     }
 
     /// One command of a person, whose refusal is answered.

@@ -25,8 +25,8 @@ extension Node {
         var isFounding = false
     }
 
-    /// 0 after an orderly end; the reason when the node never got into its mesh.
-    var result: Result<Int32, NodeError> {
+    /// 0 after an orderly end; the reason when the node never got into its mesh, or had to stop.
+    public var result: Result<Int32, NodeError> {
         if let endReason { return .failure(endReason) }
         return joinFailure.map { .failure(Self.explained($0, discovery: discoveryOutcome)) } ?? .success(0)
     }
@@ -34,7 +34,7 @@ extension Node {
     /// Tells readiness once the mesh is entered, and gives up a start whose join failed.
     func announceIfReady(at now: HostTime) async {
         if joinFailure != nil, lifecycle == .running { lifecycle = .stopped }
-        guard isInMesh, pendingSettings == 0, areNamesKnown(at: now) else { return }
+        guard isInMesh, durability.isOpen, areNamesKnown(at: now) else { return }
         let (ready, isFounding) = announcements.withLock { announcements in
             defer { announcements.ready = nil }
             return (announcements.ready, announcements.isFounding)

@@ -34,9 +34,19 @@ extension Node {
         case .recordVoided: break  // Told as an event; what followed from it stays, the same on every node.
         case .persistRecord(let id, let bytes): work.records.append(StoredRecord(id: id, bytes: bytes))
         case .published(let token, let id): waiting.published(token, record: id)
+        case .publishRefused(let kind, let body, let error): route(refused: kind, body, error)
         case .userMessage(let message): receive(message, at: now)
         case .messageSettled(let token, let outcome): waiting.settle(token, .message(outcome))
         case .event(let event): note(event, at: now)
+        }
+    }
+
+    private func route(refused kind: RecordKind, _ body: [UInt8], _ error: CommandError) {
+        switch kind {
+        case .invite, .revoke: work.session.append(.command(.publishRefused(kind, body: body, error)))
+        case .attachmentAdded, .attachmentRemoved:
+            work.journal.append(.command(.publishRefused(kind, body: body, error)))
+        default: break  // Nobody waits for it: an admission is made again when the newcomer asks again.
         }
     }
 
@@ -67,8 +77,8 @@ extension Node {
         case .setSecrets(let secrets):
             work.messenger.append(.setSecrets(secrets, epochs: await session.current.epochSecrets))
         case .setMesh(let mesh): work.messenger.append(.setMesh(mesh))
-        case .sendBeacon(let bytes): environment.transport.sendBeacon(bytes)
-        case .persist(let state): persist(state)
+        case .sendBeacon(let bytes): work.add(beacon: bytes)
+        case .persist(let state): save(state)
         case .membersChanged: await learnMembers()
         case .memberLost(let peer):
             work.messenger.append(.gossip(.memberLost(peer)))
@@ -78,9 +88,11 @@ extension Node {
         case .joinFailed(let failure):
             discoveryOutcome = Self.discoveryText(await session.current.statistics, failure)
             joinFailure = failure
+        case .refused(let token, let error): waiting.fail(token, NodeError(error))
         case .inviteReady(let token, let ticket): waiting.settle(token, .invite(ticket))
         case .inviteRevoked(let token, let id): waiting.settle(token, .revoked(id))
-        case .left: finishLeaving()
+        case .left: await finishLeaving()
+        case .yielded: yieldIdentity()
         case .event(let event): note(event, at: now)
         }
     }
@@ -94,6 +106,7 @@ extension Node {
             work.messenger.append(.gossip(.publish(kind, body: body, token: token)))
         case .added(let token, let summary): waiting.settle(token, .added(summary))
         case .removed(let token): waiting.settle(token, .removed)
+        case .refused(let token, let error): waiting.fail(token, NodeError(error))
         case .settled(let token, let outcome): waiting.settle(token, .waited(outcome))
         case .changed: journalChanged = true
         case .event(let event): note(event, at: now)
@@ -167,11 +180,6 @@ extension Node {
         var member = member
         member.name = name
         return member
-    }
-
-    private func persist(_ state: SessionState) {
-        pendingSettings += 1
-        storage.post(setting: NodeBoot.sessionSetting, value: state.encoded)
     }
 
     private func receive(_ message: UserMessage, at now: HostTime) {

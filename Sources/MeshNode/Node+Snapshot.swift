@@ -10,6 +10,8 @@ public struct NodeSnapshot: Sendable {
         /// `nil` when there is no direct link.
         public var link: LinkStatistics?
         public var offset: PeerOffset?
+        /// Without a link here: a linked member says that it has one.
+        public var isRelayed: Bool
     }
 
     public var name: String
@@ -18,11 +20,15 @@ public struct NodeSnapshot: Sendable {
     public var port: UInt16
     public var meshID: MeshID?
     public var meshLabel: String
+    /// This node has said farewell to the mesh and stays up without it: what it knew of the others is no longer true.
+    public var hasLeft: Bool
     /// This node included.
     public var members: [Member]
     /// The others.
     public var peers: [Peer]
     public var attachments: [AttachmentSummary]
+    /// Why the store does not take what it is given now; it is tried again.
+    public var storageTrouble: NodeError?
     public var invites: [InviteSummary]
     public var clock: ClockSummary
     public var hostTime: HostTime
@@ -77,13 +83,16 @@ extension Node {
         let members = session.members.map(withKnownName)
         return NodeSnapshot(
             name: configuration.name, id: identity.peerID, uptime: now - startedAt,
-            port: environment.transport.localPort, meshID: session.meshID, meshLabel: session.label, members: members,
+            port: environment.transport.localPort, meshID: session.meshID, meshLabel: session.label, hasLeft: hasLeft,
+            members: members,
             peers: members.filter { !$0.isLocal }.map { member in
                 NodeSnapshot.Peer(
-                    member: member, link: links.statistics(of: member.peer), offset: coordinator.offset(of: member.peer)
-                )
+                    member: member, link: links.statistics(of: member.peer),
+                    offset: coordinator.offset(of: member.peer),
+                    isRelayed: links.statistics(of: member.peer) == nil && gossip.isNear(member.peer))
             },
-            attachments: journal.attachments, invites: session.invites, clock: coordinator.clock, hostTime: now,
+            attachments: journal.attachments, storageTrouble: storageTrouble, invites: session.invites,
+            clock: coordinator.clock, hostTime: now,
             meshTime: coordinator.meshTime(at: now), recordsHead: gossip.head, recordCount: gossip.records.count,
             transport: environment.transport.statistics(), linkTable: links.statistics, gossip: gossip.statistics,
             session: session.statistics, journal: journal.statistics, coordinator: coordinator.statistics,

@@ -17,7 +17,7 @@ extension Node {
             await offerQueueSpace(at: now)
             await transmit(at: now)
             await announceIfReady(at: now)
-            expireLeaving(at: now)
+            await expireLeaving(at: now)
             if lifecycle == .stopped { return }
             await environment.executor.waitForWork(until: isMoreWaiting ? now : await nextDeadline())
         }
@@ -63,9 +63,10 @@ extension Node {
         for answer in waiting.takeFinished() { await answer.completion(answer.result, self, now) }
     }
 
-    /// Transmits what the turn queued, unless a setting that must be durable first is still on its way to the disk.
+    /// Transmits what the turn queued, unless something that must be durable first is still on its way to the disk.
     private func transmit(at now: HostTime) async {
-        guard pendingSettings == 0 else { return }
+        guard durability.isOpen else { return }
+        for beacon in work.takeBeacons() { environment.transport.sendBeacon(beacon) }
         for output in await messenger.transmit(at: environment.clock.now()) { route(output, at: now) }
         if work.isPending { await settle(at: now) }
     }
@@ -80,11 +81,10 @@ extension Node {
 
     private func nextDeadline() async -> HostTime {
         var deadlines = [
-            // While a setting is on its way to the disk nothing leaves, so what the links want to send has no deadline:
-            // the turn would spin on it. The disk's answer wakes it.
-            await session.nextDeadline, pendingSettings == 0 ? await messenger.nextDeadline : nil,
-            await journal.nextDeadline,
-            await coordinator.nextDeadline,
+            // While nothing may leave, what the links want to send has no deadline: the turn would spin on it. The
+            // disk's answer wakes it.
+            await session.nextDeadline, durability.isOpen ? await messenger.nextDeadline : nil,
+            await journal.nextDeadline, await coordinator.nextDeadline, durability.retryAt,
         ].compactMap(\.self)
         if let due = waiting.nextDeadline { deadlines.append(due) }
         if let due = readyPatience, announcements.withLock({ $0.ready != nil }) { deadlines.append(due) }

@@ -43,8 +43,10 @@ public actor Node {
     var lifecycle = Lifecycle.starting
     /// Linked peers that the session lost and whose links are kept: the journal waits for word of them.
     var silentHolders: Set<PeerID> = []
-    /// Settings posted and not yet durable: nothing leaves the node meanwhile.
-    var pendingSettings = 0
+    /// What others must not outrun: nothing leaves the node before it is durable.
+    var durability = Durability()
+    /// Why the store does not take what it is given now; shown by `status`.
+    var storageTrouble: NodeError?
     var startedAt: HostTime
     var joinFailure: JoinFailure?
     /// What came of looking for members on the local network, when the join failed.
@@ -71,7 +73,7 @@ public actor Node {
     }
 
     public init(
-        configuration: NodeConfiguration, environment: Environment, queue: any WorkQueue, boot: NodeBoot,
+        configuration: NodeConfiguration, environment: Environment, queues: StorageQueues, boot: NodeBoot,
         wallClock: @escaping @Sendable () -> Double, logger: Logger = .silent
     ) {
         self.configuration = configuration
@@ -81,7 +83,7 @@ public actor Node {
         identity = boot.identity
         let executor = environment.executor
         inbox = Inbox(executor: executor)
-        storage = StorageDesk(storage: environment.storage, queue: queue, inbox: inbox)
+        storage = StorageDesk(storage: environment.storage, queues: queues, inbox: inbox)
         startedAt = environment.clock.now()
         knownNames = boot.knownNames
         var random = RandomStream(seed: boot.seed)
@@ -169,7 +171,7 @@ public actor Node {
     }
 
     /// Another process runs with this node's key and has the stronger claim: going on would make both unusable.
-    private func yieldIdentity() {
+    func yieldIdentity() {
         endReason = NodeError(
             "identityConflict", "another process runs with a copy of this node's state directory; this one has stopped",
             hint: "start a node of its own under another name: starling join INVITE --name OTHER", exit: 7)
@@ -182,7 +184,6 @@ public actor Node {
     }
 
     func note(_ event: ProtocolEvent, at now: HostTime) {
-        if event.kind == .identityConflict, event.subject == identity.peerID { yieldIdentity() }
         let name = event.subject.map(name(of:)) ?? configuration.name
         let noted = NodeEvent(wallSeconds: wallClock(), hostTime: now, event: event, subjectName: name)
         events.append(noted)

@@ -67,7 +67,8 @@ public struct NodeBoot: Sendable {
         do { return try SessionState(decoding: bytes) } catch {
             throw NodeError(
                 "storageCorrupt", "what this node knows of its mesh cannot be read",
-                hint: "move the state directory away and join again with an invite", exit: 7)
+                hint: "restore the state directory from a backup; or start a node of its own: "
+                    + "starling join INVITE --name OTHER", exit: 7)
         }
     }
 }

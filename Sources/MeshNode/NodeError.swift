@@ -58,9 +58,9 @@ extension NodeError {
             self.init(
                 "limitExceeded", "\(actual) is over the limit of \(limit)",
                 hint: "send less at once, or add it as an attachment: starling journal add FILE", exit: 1)
-        case .queueFull(let limit):
+        case .queueFull(let limit, let unit):
             self.init(
-                "queueFull", "a queue of \(limit) is full",
+                "queueFull", "a queue of \(limit)\(unit == .bytes ? " bytes" : "") is full",
                 hint: "try again in a moment; starling links shows who is slow",
                 exit: 1)
         case .ended:
@@ -89,8 +89,8 @@ extension NodeError {
                 hint: "free some space; transfers go on by themselves", exit: 7)
         case .readOnly(let path):
             self.init(
-                "storageUnreadable", "\(path) cannot be written",
-                hint: "make it writable, or use another: STARLING_STATE=DIR", exit: 7)
+                "storageUnreadable", "\(path) is on a read-only file system",
+                hint: "make it writable, or use another directory: STARLING_STATE=DIR", exit: 7)
         case .permissionDenied(let path):
             self.init(
                 "storageUnreadable", "no permission for \(path)", hint: "check its owner and mode: ls -ld \(path)",
@@ -120,6 +120,11 @@ extension NodeError {
                 hint: "use --force to replace it, or -o DIR for another place", exit: 1)
         case .unknownContent, .incompleteContent:
             self = .notFound("that content is not here", hint: "starling journal ls shows what is here and who has it")
+        case .corrupt(let path) where path.hasSuffix(".sqlite"):
+            self.init(
+                "storageCorrupt", "the catalogue \(path) is damaged",
+                hint: "restore it from a backup: this node's identity and membership are in it. "
+                    + "Without it: starling join INVITE --name OTHER makes a new node", exit: 7)
         case .invalidChunk, .corrupt:
             self.init(
                 "storageCorrupt", "stored bytes are damaged",
@@ -143,8 +148,9 @@ extension NodeError {
                 hint: "check the disk and its permissions", exit: 7)
         case .catalogueFailed(let path, _, let text):
             self.init(
-                "storageCorrupt", "the catalogue \(path) cannot be used: \(text)",
-                hint: "move it away and start again; attachments are fetched anew", exit: 7)
+                "storageUnreadable", "the catalogue \(path) cannot be used: \(text)",
+                hint: "check the disk, then start again. Do not move it away: this node's identity and membership "
+                    + "are in it", exit: 7)
         }
     }
 

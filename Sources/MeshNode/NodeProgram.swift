@@ -21,6 +21,17 @@ public enum NodeProgram {
             return error.exit
         }
     }
+
+    /// Why a start with these options would be refused before it makes or touches anything, as far as the options alone
+    /// tell: a damaged invite, an impossible address.
+    public static func refusal(of options: NodeOptions) -> NodeError? {
+        do throws(NodeError) {
+            try NodeProcess(options) { _ in }.check()
+            return nil
+        } catch {
+            return error
+        }
+    }
 }
 
 /// Facts of this process.
@@ -45,39 +56,77 @@ private struct NodeProcess {
         self.output = output
     }
 
+    /// What can be refused before anything is made or started.
+    func check() throws(NodeError) {
+        _ = try makeLogger()
+        _ = try parsedTicket()
+        _ = try parsedAddresses(options.atAddresses)
+    }
+
     func run() async throws(NodeError) -> Int32 {
-        let logger = try makeLogger()
-        let ticket = try parsedTicket()
-        let addresses = try parsedAddresses(options.atAddresses)
-        let storage = try openStorage()
-        let boot = try NodeBoot.load(storage: storage, entropy: SystemEntropy())
-        let start = try chooseStart(ticket, addresses, boot)
-        let system = try openSystem()
+        try check()
+        let isNew = !DiskStorage.exists(at: options.stateDirectory)
+        let storage: DiskStorage
+        do throws(NodeError) {
+            storage = try openStorage()
+        } catch {
+            // Not what another process holds: removing takes the lock.
+            if isNew { DiskStorage.remove(at: options.stateDirectory) }
+            throw error
+        }
+        let result = await live(with: storage)
+        // A first start that led into no mesh leaves nothing, so that the next one does not take it for a node.
+        let isForNothing = isNew && !hasMesh(storage)
+        storage.close()
+        if isForNothing { DiskStorage.remove(at: options.stateDirectory) }
+        return try result.get()
+    }
+
+    /// Whatever cannot be read may be a mesh.
+    private func hasMesh(_ storage: DiskStorage) -> Bool {
+        do { return try storage.setting(NodeBoot.sessionSetting) != nil } catch { return true }
+    }
+
+    private func live(with storage: DiskStorage) async -> Result<Int32, NodeError> {
+        do throws(NodeError) {
+            let logger = try makeLogger()
+            let boot = try NodeBoot.load(storage: storage, entropy: SystemEntropy())
+            let start = try chooseStart(try parsedTicket(), try parsedAddresses(options.atAddresses), boot)
+            let system = try openSystem()
+            let queues = try opened { () throws(SystemError) in try StorageThread.queues() }
+            let node = Node(
+                configuration: configuration,
+                environment: Environment(
+                    clock: system.clock, entropy: SystemEntropy(), transport: system.socket, storage: storage,
+                    executor: system.loop),
+                queues: queues, boot: boot, wallClock: Process.wallSeconds, logger: logger)
+            let control = try opened { () throws(SystemError) in
+                let server = try ControlServer(path: options.controlSocketPath, inbox: node.inbox)
+                try server.start()
+                return server
+            }
+            logger.log(
+                .info, .node, "started", ["name": options.name, "port": String(system.socket.localPort)])
+            let result = await live(node, start, boot, on: system.loop)
+            logger.log(.info, .node, "ended")
+            control.stop()
+            await withCheckedContinuation { continuation in node.storage.drain { continuation.resume() } }
+            system.loop.stop()
+            return result
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    private var configuration: NodeConfiguration {
         var configuration = NodeConfiguration(name: options.name)
         configuration.session.isDiscoveryEnabled = options.discovery
         configuration.session.joinTimeout = TimeSpan.seconds(options.timeoutSeconds)
         if let limit = options.maxAttachmentBytes {
             configuration.journal.maximumAttachmentBytes = UInt64(max(0, limit))
+            configuration.journal.maximumFetchBytes = UInt64(max(0, limit))
         }
-        let queue = try opened { () throws(SystemError) in try StorageThread() }
-        let node = Node(
-            configuration: configuration,
-            environment: Environment(
-                clock: system.clock, entropy: SystemEntropy(), transport: system.socket, storage: storage,
-                executor: system.loop),
-            queue: queue, boot: boot, wallClock: Process.wallSeconds, logger: logger)
-        let control = try opened { () throws(SystemError) in
-            let server = try ControlServer(path: options.controlSocketPath, inbox: node.inbox)
-            try server.start()
-            return server
-        }
-        logger.log(.info, .node, "started", ["name": options.name, "port": String(system.socket.localPort)])
-        let result = await live(node, start, boot, on: system.loop)
-        logger.log(.info, .node, "ended")
-        control.stop()
-        await withCheckedContinuation { continuation in node.storage.close { continuation.resume() } }
-        system.loop.stop()
-        return try result.get()
+        return configuration
     }
 
     /// Errors to standard error, and what was asked for: what people should see comes as events.
@@ -129,7 +178,7 @@ private struct NodeProcess {
         return addresses
     }
 
-    private func openStorage() throws(NodeError) -> any NodeStorage {
+    private func openStorage() throws(NodeError) -> DiskStorage {
         do throws(StorageError) {
             return try DiskStorage(path: options.stateDirectory)
         } catch {

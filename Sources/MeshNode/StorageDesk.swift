@@ -19,34 +19,66 @@ struct ExportJob: Sendable {
     var overwrites: Bool
 }
 
-/// Where the node hands blocking storage work to the storage thread; every piece answers through the inbox.
+/// Where the node hands blocking storage work to the storage threads; every piece answers through the inbox.
+///
+/// Nothing short waits behind something long: settings, records and chunks have a queue of their own. Requests about one
+/// content still run in the order in which they were posted.
 final class StorageDesk: Sendable {
     private let storage: any NodeStorage
-    private let queue: any WorkQueue
+    private let queues: StorageQueues
     private let inbox: Inbox
     /// The journal's key, known once there is a mesh.
     private let key = Lock<Bytes32>(.zero)
+    /// By content: long requests, and those posted behind them, that are not done.
+    private let underWay = Lock<[ContentID: Int]>([:])
 
-    init(storage: any NodeStorage, queue: any WorkQueue, inbox: Inbox) {
+    init(storage: any NodeStorage, queues: StorageQueues, inbox: Inbox) {
         self.storage = storage
-        self.queue = queue
+        self.queues = queues
         self.inbox = inbox
     }
 
     func setKey(_ value: Bytes32) { key.withLock { $0 = value } }
 
     /// A request of the journal's machine.
+    ///
+    /// Long ones pass through the prompt queue, behind what was posted for their content before, into the other one; and
+    /// what comes for the same content meanwhile goes the same way. Reading a chunk never waits for that: it changes
+    /// nothing.
     func post(_ request: StorageRequest) {
-        queue.run { [storage, inbox, key] in
-            let treeKey = key.withLock { $0 }
-            inbox.report(.completion(Self.perform(request, on: storage, key: treeKey)))
+        guard isDeferred(request) else { return queues.prompt.run { self.perform(request) } }
+        queues.prompt.run {
+            self.queues.contents.run {
+                self.perform(request)
+                self.underWay.withLock { counts in
+                    let rest = (counts[request.content] ?? 1) - 1
+                    counts[request.content] = rest == 0 ? nil : rest
+                }
+            }
         }
+    }
+
+    private func isDeferred(_ request: StorageRequest) -> Bool {
+        underWay.withLock { counts in
+            switch request {
+            case .read: return false
+            case .verify, .finish: break
+            case .begin, .reopen, .write, .remove: if counts[request.content] == nil { return false }
+            }
+            counts[request.content, default: 0] += 1
+            return true
+        }
+    }
+
+    private func perform(_ request: StorageRequest) {
+        let treeKey = key.withLock { $0 }
+        inbox.report(.completion(Self.perform(request, on: storage, key: treeKey)))
     }
 
     /// Signed records; whoever asked for one is answered when it is durable. Others may hear of it earlier: a crash
     /// before loses nothing that this node vouched for, since a new start has a new incarnation.
     func post(records: [StoredRecord]) {
-        queue.run { [storage, inbox] in
+        queues.prompt.run { [storage, inbox] in
             let ids = records.map(\.id)
             do throws(StorageError) {
                 try storage.addRecords(records)
@@ -57,27 +89,27 @@ final class StorageDesk: Sendable {
         }
     }
 
-    func post(setting name: String, value: [UInt8]) {
-        queue.run { [storage, inbox] in
+    func post(setting name: String, value: [UInt8], number: UInt64) {
+        queues.prompt.run { [storage, inbox] in
             do throws(StorageError) {
                 try storage.setSetting(name, value)
-                inbox.report(.settingStored)
+                inbox.report(.settingStored(number))
             } catch {
-                inbox.report(.settingFailed(error))
+                inbox.report(.settingFailed(number, error))
             }
         }
     }
 
     /// A setting that nothing waits for and that a start can do without.
     func post(convenience name: String, value: [UInt8]) {
-        queue.run { [storage] in
+        queues.prompt.run { [storage] in
             // A store that fails says so with the next record that matters.
             try? storage.setSetting(name, value)
         }
     }
 
     func post(_ job: ImportJob, byteLimit: UInt64, progress: @escaping @Sendable (UInt64, UInt64) -> Void) {
-        queue.run { [storage, inbox, key] in
+        queues.files.run { [storage, inbox, key] in
             let treeKey = key.withLock { $0 }
             do throws(StorageError) {
                 let content = try storage.importFile(
@@ -90,7 +122,7 @@ final class StorageDesk: Sendable {
     }
 
     func post(_ job: ExportJob) {
-        queue.run { [storage, inbox, key] in
+        queues.files.run { [storage, inbox, key] in
             let treeKey = key.withLock { $0 }
             do throws(StorageError) {
                 let result = try storage.exportContent(
@@ -109,7 +141,7 @@ final class StorageDesk: Sendable {
         verify ids: [ContentID], token: CommandToken,
         progress: @escaping @Sendable (ContentID, UInt64, UInt64) -> Bool
     ) {
-        queue.run { [self] in
+        queues.contents.run { [self] in
             do throws(StorageError) {
                 let wanted = Set(ids)
                 let contents = try storage.contents().filter { wanted.contains($0.id) && $0.isComplete }
@@ -132,14 +164,14 @@ final class StorageDesk: Sendable {
         verification.readPiece(from: storage)
         let rest = verification
         guard progress(content.id, rest.bytesDone, content.byteCount) else { return }
-        queue.run { [self] in goOn(rest, token, progress) }
+        queues.contents.run { [self] in goOn(rest, token, progress) }
     }
 
-    /// Runs after everything posted so far.
-    func close(_ whenClosed: @escaping @Sendable () -> Void) {
-        queue.run { [storage] in
-            storage.close()
-            whenClosed()
+    /// Runs `body` after everything posted so far; long work under way ends early and without effect.
+    func drain(_ body: @escaping @Sendable () -> Void) {
+        storage.interrupt()
+        queues.files.run { [queues] in
+            queues.prompt.run { queues.contents.run { queues.prompt.run(body) } }
         }
     }
 

@@ -26,6 +26,7 @@ struct WaitingAnswers: Sendable {
     private struct Entry: Sendable {
         var deadline: HostTime?
         var timeout: NodeError
+        var needsMesh: Bool
         var completion: Completion
     }
 
@@ -41,11 +42,12 @@ struct WaitingAnswers: Sendable {
         return CommandToken(nextToken)
     }
 
-    /// `completion` is run exactly once, on the node's executor.
+    /// `completion` is run exactly once, on the node's executor. What does not need the mesh goes on after `leave`.
     mutating func wait(
-        for token: CommandToken, until deadline: HostTime?, timeout: NodeError, _ completion: @escaping Completion
+        for token: CommandToken, until deadline: HostTime?, timeout: NodeError, needsMesh: Bool = true,
+        _ completion: @escaping Completion
     ) {
-        entries[token] = Entry(deadline: deadline, timeout: timeout, completion: completion)
+        entries[token] = Entry(deadline: deadline, timeout: timeout, needsMesh: needsMesh, completion: completion)
     }
 
     /// Completions whose commands are settled, in the order in which they were; the caller runs each once.
@@ -68,6 +70,9 @@ struct WaitingAnswers: Sendable {
     }
 
     mutating func fail(_ token: CommandToken, _ error: NodeError) { finish(token, .failure(error)) }
+
+    /// Nobody waits any more; the completion is not run.
+    mutating func cancel(_ token: CommandToken) { entries[token] = nil }
 
     mutating func recordsStored(_ ids: [RecordID]) {
         for id in ids {
@@ -96,6 +101,12 @@ struct WaitingAnswers: Sendable {
     mutating func failAll() {
         let error = NodeError("stopped", "the node is stopping", hint: "start it again: starling up", exit: 3)
         for token in entries.keys.sorted(by: { $0.value < $1.value }) { finish(token, .failure(error)) }
+    }
+
+    /// The node has left its mesh.
+    mutating func failAllOfTheMesh(_ error: NodeError) {
+        let tokens = entries.filter { $0.value.needsMesh }.keys.sorted { $0.value < $1.value }
+        for token in tokens { finish(token, .failure(error)) }
     }
 
     private mutating func finish(_ token: CommandToken, _ result: Result<Settlement, NodeError>) {

@@ -126,7 +126,7 @@ extension StorageError {
         case .fileChanged: "add it again when nothing writes to it"
         case .exists: "use --force to replace it"
         case .corrupt:
-            "damaged attachments are fetched again; for a damaged catalogue move the directory away and join anew"
+            "damaged attachments are fetched again; a damaged catalogue holds the node's identity: restore it from a backup"
         case .newerSchema: "use the newer version, or another state directory"
         case .syncFailed, .stopped: "check the disk and start the node again: it verifies what is there"
         default: nil

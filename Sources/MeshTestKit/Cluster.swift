@@ -16,6 +16,8 @@ public final class Cluster {
     public let nodes: [SimulatedNode]
     /// Changes every node's configuration before it starts.
     public var configure: (inout NodeConfiguration) -> Void = { _ in }
+    /// How long a person's file takes to be copied into or out of a node that starts from now on; at most 2 ms by default.
+    public var fileCopySpan: TimeSpan?
     /// Instants at which a node would not come to rest: a turn that waits for a deadline which has passed.
     public private(set) var spinCount: UInt64 = 0
     private let startedAt: Int64
@@ -80,25 +82,35 @@ public final class Cluster {
             time: time, offset: host.clockOffset, ratePartsPerMillion: host.clockRatePartsPerMillion)
         let transport = SimulatedTransport(network: network, host: host.index, clock: clock)
         let executor = ManualExecutor(clock: clock) { transport.isReadable }
-        let queue = SimulatedWorkQueue(time: time, seed: seed &+ UInt64(host.index * 1000 + host.startCount))
+        let queueSeed = seed &+ UInt64(host.index * 1000 + host.startCount)
+        let queues = [
+            SimulatedWorkQueue(time: time, seed: queueSeed),
+            SimulatedWorkQueue(time: time, seed: queueSeed &+ 1 << 32),
+            SimulatedWorkQueue(
+                time: time, seed: queueSeed &+ 2 << 32, shortest: fileCopySpan ?? .zero,
+                longest: fileCopySpan ?? .milliseconds(2)),
+        ]
         var configuration = NodeConfiguration(name: host.name)
         configure(&configuration)
         let environment = Environment(
             clock: clock, entropy: host.entropy, transport: transport, storage: host.storage, executor: executor)
         let (simulated, wallClock) = (time, host.wallClockOffset)
-        let node = Node(configuration: configuration, environment: environment, queue: queue, boot: boot) {
-            Double(simulated.now) / 1e9 + wallClock.withLock { $0 }
-        }
+        let node = Node(
+            configuration: configuration, environment: environment,
+            queues: StorageQueues(prompt: queues[0], contents: queues[1], files: queues[2]), boot: boot
+        ) { Double(simulated.now) / 1e9 + wallClock.withLock { $0 } }
         return SimulatedNode.Life(
-            node: node, clock: clock, executor: executor, transport: transport, queue: queue, inbox: SimulatedReply(),
-            isOver: SimulatedNode.Flag())
+            node: node, clock: clock, executor: executor, transport: transport, queues: queues, inbox: SimulatedReply(),
+            isOver: SimulatedNode.Flag(), end: Lock(nil))
     }
 
     /// The one unstructured task of the kit: it runs on the node's own executor only, hence only when drained.
     private func launch(_ life: SimulatedNode.Life, _ start: NodeStart, _ boot: NodeBoot) {
-        let (node, isOver) = (life.node, life.isOver)
+        let (node, isOver, end) = (life.node, life.isOver, life.end)
         _ = Task(executorPreference: life.executor) {
             await node.run(start, boot: boot)
+            let result = await node.result
+            end.withLock { $0 = result }
             isOver.set()
         }
     }
@@ -109,7 +121,7 @@ public final class Cluster {
         guard let life = host.life else { return }
         host.collect(nameOfID)
         life.transport.close()
-        life.queue.close()
+        for queue in life.queues { queue.close() }
         host.storage.crash()
         finishZombie(host)
     }

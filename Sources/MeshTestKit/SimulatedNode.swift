@@ -12,10 +12,11 @@ public final class SimulatedNode {
         var clock: SimulatedClock
         var executor: ManualExecutor
         var transport: SimulatedTransport
-        var queue: SimulatedWorkQueue
+        var queues: [SimulatedWorkQueue]
         var inbox: SimulatedReply
         /// The life's task has ended.
         var isOver: Flag
+        var end: Lock<Result<Int32, NodeError>?>
     }
 
     /// A boolean that a task sets.
@@ -47,6 +48,9 @@ public final class SimulatedNode {
         storage = SimulatedStorage(seed: seed &* 31 &+ 1)
         entropy = SimulatedEntropy(seed: seed &* 31 &+ 2)
     }
+
+    /// How the last process that was started ended; `nil` while it runs.
+    public var end: Result<Int32, NodeError>? { life?.end.withLock { $0 } }
 
     public var isRunning: Bool { life.map { !$0.isOver.isSet } ?? false }
     public var id: String? { peerID?.description }
@@ -98,7 +102,10 @@ public final class SimulatedReply: Sendable {
             state.withLock { state in
                 switch item {
                 case .object(let object): state.objects.append(object)
-                case .end: state.isFinished = true
+                case .later(let make): state.objects.append(make())
+                case .end(let closing):
+                    state.objects.append(closing)
+                    state.isFinished = true
                 }
                 return true
             }

@@ -40,7 +40,8 @@ public final class SimulatedStorage: NodeStorage {
     }
 
     /// What is on the disk. Never closed: only this node's use of it ends.
-    private let disk = MemoryStorage()
+    private let content = Lock(MemoryStorage())
+    private var disk: MemoryStorage { content.withLock { $0 } }
     private let state: Lock<State>
 
     public init(seed: UInt64) { state = Lock(State(random: RandomStream(testSeed: seed))) }
@@ -59,6 +60,19 @@ public final class SimulatedStorage: NodeStorage {
     public func putFile(_ bytes: [UInt8], at path: String) { state.withLock { $0.files[path] = bytes } }
 
     public func file(at path: String) -> [UInt8]? { state.withLock { $0.files[path] } }
+
+    /// Makes this disk a copy of another one, as a restored backup or a copied directory is.
+    public func restore(_ backup: SimulatedStorage) {
+        let copy = backup.disk.copy()
+        content.withLock { $0 = copy }
+    }
+
+    /// A copy of the disk as it is now.
+    public func backup() -> SimulatedStorage {
+        let backup = SimulatedStorage(seed: 0)
+        backup.restore(self)
+        return backup
+    }
 
     /// The process, and the machine with it, stops here: chunks that were not durable may be lost or torn.
     public func crash() {
@@ -236,6 +250,8 @@ public final class SimulatedStorage: NodeStorage {
         try reading()
         return try disk.usage()
     }
+
+    public func interrupt() {}
 
     public func close() { state.withLock { $0.isClosed = true } }
 }

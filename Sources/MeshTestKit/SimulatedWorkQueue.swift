@@ -12,12 +12,16 @@ public final class SimulatedWorkQueue: WorkQueue {
     }
 
     private let time: SimulatedTime
+    private let shortest: TimeSpan
     private let longest: TimeSpan
     private let state: Lock<State>
 
-    /// Each piece takes up to `longest`, uniform.
-    public init(time: SimulatedTime, seed: UInt64, longest: TimeSpan = .milliseconds(2)) {
+    /// Each piece takes between `shortest` and `longest`, uniform.
+    public init(
+        time: SimulatedTime, seed: UInt64, shortest: TimeSpan = .zero, longest: TimeSpan = .milliseconds(2)
+    ) {
         self.time = time
+        self.shortest = shortest
         self.longest = longest
         state = Lock(State(random: RandomStream(testSeed: seed)))
     }
@@ -26,7 +30,7 @@ public final class SimulatedWorkQueue: WorkQueue {
         let instant = state.withLock { state -> Int64? in
             guard !state.isClosed else { return nil }
             let start = max(state.freeAt, time.now)
-            state.freeAt = start + longest.scaled(by: state.random.unit()).nanoseconds
+            state.freeAt = start + (shortest + (longest - shortest).scaled(by: state.random.unit())).nanoseconds
             state.pending += 1
             return state.freeAt
         }

@@ -179,6 +179,8 @@ public struct SimulationRun {
         let due = restarts.filter { force || $0.at <= cluster.time.now }
         restarts.removeAll { force || $0.at <= cluster.time.now }
         for restart in due {
+            // A start whose first write fails ends at once; its disk works again.
+            cluster.nodes[restart.index].storage.faults.writeFailure = 0
             do {
                 try cluster.start(restart.index, invite: invite)
             } catch {

@@ -11,7 +11,7 @@ final class LocalNode: Sendable {
     let loop: EventLoop
     let directory: String
     private let boot: NodeBoot
-    private let queue: StorageThread
+    private let threads: [StorageThread]
     private let storage: DiskStorage
 
     init(name: String) throws {
@@ -22,16 +22,18 @@ final class LocalNode: Sendable {
             options: TransportOptions(port: 0, bindAddresses: [.loopback(port: 0)], discovery: false), clock: clock,
             loop: loop)
         storage = try DiskStorage(path: directory)
-        queue = try StorageThread()
+        threads = try [StorageThread(), StorageThread(), StorageThread()]
         boot = try NodeBoot.load(storage: storage, entropy: SystemEntropy())
         var configuration = NodeConfiguration(name: name)
         configuration.session.isDiscoveryEnabled = false
         configuration.journal.maximumAttachmentBytes = 4 << 30
+        configuration.journal.maximumFetchBytes = 4 << 30
         node = Node(
             configuration: configuration,
             environment: Environment(
                 clock: clock, entropy: SystemEntropy(), transport: socket, storage: storage, executor: loop),
-            queue: queue, boot: boot, wallClock: { 0 })
+            queues: StorageQueues(prompt: threads[0], contents: threads[1], files: threads[2]), boot: boot,
+            wallClock: { 0 })
         try loop.start()
     }
 
@@ -41,7 +43,8 @@ final class LocalNode: Sendable {
 
     /// After `run` has returned; not from the node's own loop.
     func close() {
-        queue.stop()
+        storage.interrupt()
+        for thread in threads.reversed() { thread.stop() }
         storage.close()
         loop.stop()
         _ = try? FileTree.remove(directory)  // Left behind in the temporary directory at worst.
@@ -89,13 +92,12 @@ private final class Answer: Sendable {
 
     func take(_ item: ControlReply.Item) -> Bool {
         switch item {
-        case .end: continuation.finish()
+        case .end(let closing):
+            let isFailure = closing["schema"]?.stringValue == "starling/error/1"
+            continuation.finish(throwing: isFailure ? BenchmarkFailure(closing.text) : nil)
+        case .later(let make): continuation.yield(make())
         case .object(let object):
-            switch object["schema"]?.stringValue {
-            case "starling/progress/1", "starling/done/1": break
-            case "starling/error/1": continuation.finish(throwing: BenchmarkFailure(object.text))
-            default: continuation.yield(object)
-            }
+            if object["schema"]?.stringValue != "starling/progress/1" { continuation.yield(object) }
         }
         return true
     }

@@ -18,7 +18,7 @@ import Testing
         reply.fail(.usage("late", hint: ""))
         reply.send(["schema": "starling/late/1"])
 
-        #expect(items.withLock { $0 } == ["starling/test/1", "starling/done/1", "end"])
+        #expect(items.withLock { $0 } == ["starling/test/1", "end starling/done/1"])
     }
 
     @Test func `MSG-03 a reader that stopped reading is dropped, not waited for`() {
@@ -64,6 +64,33 @@ import Testing
         #expect(Documents.count(box)["dropped"]?.integerValue == 7)
     }
 
+    @Test func `what waits for a reader is bounded in bytes, and the end says that something is missing`() {
+        let queue = ReplyQueue()
+        let reply = ControlReply { queue.append($0) }
+        let text = JSONValue.string(String(repeating: "x", count: 256 << 10))
+        var accepted = 0
+        while reply.send(text) { accepted += 1 }
+
+        #expect((12...16).contains(accepted))
+        #expect(!reply.isOpen)
+        var last = JSONValue.null
+        while case .object(let object) = queue.next(within: 1) { last = object }
+        #expect(last["code"] == "fellBehind")
+    }
+
+    @Test func `an object larger than all that may wait still reaches a reader who keeps up`() {
+        let queue = ReplyQueue()
+        let large = JSONValue.string(String(repeating: "x", count: ReplyQueue.maximumBytes))
+
+        #expect(queue.append(.object(large)))
+        #expect(queue.append(.object("small")) == false)
+        guard case .object = queue.next(within: 1) else {
+            Issue.record("nothing came")
+            return
+        }
+        #expect(queue.append(.object(large)))
+    }
+
     @Test func `a request's arguments are read only in their own type`() {
         let call = ControlCall(
             request: ["verb": "send", "text": 5, "repeat": 1.5, "to": ["ana", 7]], reply: ControlReply { _ in true })
@@ -78,7 +105,8 @@ import Testing
     private static func text(_ item: ControlReply.Item) -> String {
         switch item {
         case .object(let object): object["schema"]?.stringValue ?? "?"
-        case .end: "end"
+        case .later(let make): text(.object(make()))
+        case .end(let closing): "end \(closing["schema"]?.stringValue ?? "?")"
         }
     }
 }

@@ -48,6 +48,19 @@ import Testing
         #expect(box.messages.first?.message.lamport == 1_000)
     }
 
+    @Test func `the message box is bounded in bytes as well`() {
+        var box = MessageBox()
+        for index in 0..<100 {
+            let payload = [UInt8](repeating: 0x2e, count: 256 << 10)
+            let message = UserMessage(from: PeerID(.zero), mode: .reliable, lamport: UInt64(index), payload: payload)
+            box.append(ReceivedMessage(fromName: "ana", message: message))
+        }
+
+        #expect(box.messages.count == MessageBox.capacityBytes / (256 << 10))
+        #expect(box.droppedCount == 100 - box.messages.count)
+        #expect(box.messages.last?.message.lamport == 99)
+    }
+
     private func event(at nanoseconds: Int64) -> NodeEvent {
         NodeEvent(
             wallSeconds: 0, hostTime: HostTime(nanoseconds: nanoseconds), event: ProtocolEvent(.clockSteady),

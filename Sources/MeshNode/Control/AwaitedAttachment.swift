@@ -23,6 +23,7 @@ enum AwaitedAttachment {
         do throws(NodeError) {
             await found(try await node.attachment(named: name), node, now)
         } catch {
+            if error.code == "notFound" { try node.requireMesh() }
             guard error.code == "notFound", now < deadline, call.reply.isOpen else { throw error }
             later(node, at: now, until: deadline) { node, now in
                 do throws(NodeError) {
@@ -38,6 +39,8 @@ enum AwaitedAttachment {
         _ attachment: AttachmentSummary, replicas: Int, verb: String, _ call: ControlCall, on node: isolated Node,
         at now: HostTime, _ completion: @escaping Complete
     ) async {
+        // What is here is given without the mesh; what is not here cannot come.
+        if node.hasLeft, replicas > 1 || !attachment.isPresent { return call.reply.fail(node.leftError) }
         let token = node.waiting.makeToken()
         let deadline = now + node.timeout(call)
         node.waiting.wait(for: token, until: deadline, timeout: notComplete(attachment)) { result, node, now in

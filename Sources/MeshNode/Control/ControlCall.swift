@@ -24,11 +24,14 @@ public struct ControlCall: Sendable {
 /// The answer to one request: zero or more objects, then done or an error. Any thread; never blocks.
 ///
 /// A reader that does not keep up loses nothing of an ordinary answer and, on an endless one, is cut off: `send`
-/// returns false once the reader is gone or the queue of `maximumQueuedObjects` is full, and the sender forgets it.
+/// returns false once the reader is gone or its queue is full, the answer ends with an error, and the sender forgets it.
 public final class ControlReply: Sendable {
     public enum Item: Sendable {
         case object(JSONValue)
-        case end
+        /// Made when it is read, of what the node keeps anyway: a long answer occupies no memory of its own.
+        case later(@Sendable () -> JSONValue)
+        /// The closing object; nothing follows. There is always room for it.
+        case end(JSONValue)
     }
 
     private struct State {
@@ -49,10 +52,18 @@ public final class ControlReply: Sendable {
 
     @discardableResult
     public func send(_ object: JSONValue) -> Bool {
+        take(.object(object))
+    }
+
+    /// Like `send`, for an object of a long answer.
+    @discardableResult
+    func send(_ make: @escaping @Sendable () -> JSONValue) -> Bool { take(.later(make)) }
+
+    private func take(_ item: Item) -> Bool {
         guard isOpen else { return false }
-        let isTaken = sink(.object(object))
-        if !isTaken { abandon() }
-        return isTaken
+        if sink(item) { return true }
+        fail(ReplyQueue.fellBehind)
+        return false
     }
 
     /// Ends the answer well. Only the first end counts.
@@ -72,7 +83,6 @@ public final class ControlReply: Sendable {
             return !state.isEnded && !state.isAbandoned
         }
         guard isFirst else { return }
-        _ = sink(.object(object))
-        _ = sink(.end)
+        _ = sink(.end(object))
     }
 }

@@ -1,3 +1,4 @@
+import Glibc
 import MeshBase
 import MeshProtocol
 import MeshSystem
@@ -23,15 +24,34 @@ final class ControlServer: Sendable {
 
     func start() throws(SystemError) {
         _ = try SystemThread(name: "starling-control") { [self] in
-            while let stream = accept() { serve(stream) }
+            while true {
+                switch accept() {
+                case .stream(let stream): serve(stream)
+                case .nothing: usleep(Self.acceptPauseMicroseconds)
+                case .end: return
+                }
+            }
         }
     }
 
     /// Removes the socket and wakes the accepting thread.
     func stop() { listener.close() }
 
-    private func accept() -> UnixStream? {
-        do { return try listener.accept() } catch { return nil }
+    private enum Arrival {
+        case stream(UnixStream)
+        /// The system refused, for want of descriptors or memory: that passes.
+        case nothing
+        case end
+    }
+
+    private static let acceptPauseMicroseconds: UInt32 = 100_000
+
+    private func accept() -> Arrival {
+        do throws(SystemError) {
+            return .stream(try listener.accept())
+        } catch {
+            return error == .closed ? .end : .nothing
+        }
     }
 
     private func serve(_ stream: UnixStream) {

@@ -10,7 +10,7 @@ enum Documents {
             snapshot.meshID.map { id in
                 [
                     "id": .string(id.description), "label": .string(snapshot.meshLabel),
-                    "memberCount": .integer(Int64(snapshot.presentMembers.count)),
+                    "memberCount": .integer(Int64(snapshot.presentMembers.count)), "hasLeft": .bool(snapshot.hasLeft),
                 ]
             } ?? .null
         return [
@@ -20,11 +20,14 @@ enum Documents {
                 "fingerprint": .string(Fingerprint.words(of: snapshot.id)), "pid": .integer(Int64(processID)),
                 "uptimeSeconds": .number(rounded(snapshot.uptime.seconds, 3)), "port": .integer(Int64(snapshot.port)),
             ],
-            "mesh": mesh, "peers": .array(snapshot.peers.map(peer)), "session": session(snapshot),
+            "mesh": mesh, "peers": peerList(snapshot), "session": session(snapshot),
             "journal": [
                 "attachmentCount": .integer(Int64(snapshot.attachments.count)),
                 "bytes": .integer(Int64(clamping: snapshot.attachments.reduce(0) { $0 &+ $1.byteCount })),
             ],
+            "storage": snapshot.storageTrouble.map { error in
+                ["code": .string(error.code), "message": .string(error.message), "hint": .string(error.hint)]
+            } ?? .null,
             "clock": clock(snapshot),
             "faults": [
                 "refusedCommands": count(snapshot.faults.refusedCommands),
@@ -34,17 +37,27 @@ enum Documents {
     }
 
     static func peers(_ snapshot: NodeSnapshot) -> JSONValue {
-        ["schema": "starling/peers/1", "peers": .array(snapshot.peers.map(peer))]
+        ["schema": "starling/peers/1", "peers": peerList(snapshot)]
     }
 
-    static func peer(_ peer: NodeSnapshot.Peer) -> JSONValue {
+    private static func peerList(_ snapshot: NodeSnapshot) -> JSONValue {
+        .array(snapshot.peers.map { peer($0, isHeard: !snapshot.hasLeft) })
+    }
+
+    /// Whether a member is alive, as far as this node can still tell: one that has left hears nobody.
+    static func stateText(_ member: Member, hasLeft: Bool) -> String {
+        guard hasLeft else { return member.state.rawValue }
+        return member.isLocal || member.state == .left ? Member.State.left.rawValue : "unknown"
+    }
+
+    static func peer(_ peer: NodeSnapshot.Peer, isHeard: Bool = true) -> JSONValue {
         let link = peer.link
         let path: JSONValue =
             link.map { ["address": .string($0.identity.address.description), "kind": "direct"] }
-            ?? (peer.member.state == .alive ? ["address": nil, "kind": "relayed"] : .null)
+            ?? (isHeard && peer.isRelayed && peer.member.state == .alive ? ["address": nil, "kind": "relayed"] : .null)
         return [
             "name": .string(peer.member.name), "id": .string(peer.member.peer.description),
-            "state": .string(peer.member.state.rawValue), "path": path,
+            "state": .string(stateText(peer.member, hasLeft: !isHeard)), "path": path,
             "rttMicroseconds": microseconds(link?.smoothedRoundTrip),
             "offsetMicroseconds": microseconds(peer.offset?.offset),
             "offsetErrorMicroseconds": microseconds(peer.offset?.error),
@@ -63,7 +76,7 @@ enum Documents {
         let rows = snapshot.members.map { member -> JSONValue in
             [
                 "name": .string(member.name), "id": .string(member.peer.description),
-                "state": .string(member.state.rawValue),
+                "state": .string(stateText(member, hasLeft: snapshot.hasLeft)),
                 "incarnation": .string(hexadecimal(member.incarnation.value)),
                 "admittedBy": member.admittedBy.map { .string(snapshot.name(of: $0)) } ?? .null,
                 "isLocal": .bool(member.isLocal),
@@ -99,9 +112,9 @@ enum Documents {
         ]
     }
 
-    /// The mesh's built-in activity, which every node joins at start.
+    /// The mesh's built-in activity, which every node joins at start; `null` before, and after it has left.
     static func session(_ snapshot: NodeSnapshot) -> JSONValue {
-        guard let mesh = snapshot.meshID else { return .null }
+        guard let mesh = snapshot.meshID, !snapshot.hasLeft else { return .null }
         let participants = snapshot.presentMembers.filter { $0.state == .alive || $0.isLocal }
         return [
             "id": .string(mesh.description),
@@ -184,7 +197,8 @@ enum Documents {
         case .fetching: "fetching"
         case .waitingForHolder: "waitingForHolder"
         case .failed(.noSpace(let needed, let available)): "failed: \(needed) bytes are needed, \(available) are free"
-        case .failed(.tooLarge(let byteCount, let limit)): "failed: \(byteCount) bytes are over the limit of \(limit)"
+        case .failed(.tooLarge(let byteCount, let limit)):
+            "too large: \(byteCount) bytes, this node's limit is \(limit); up --max-attachment raises it"
         case .failed(.sizeMismatch(let byteCount)): "failed: the content does not have the \(byteCount) bytes announced"
         case .failed(.storage): "failed: the store cannot write"
         case .failed(.tooManyContents(let limit)): "failed: there are \(limit) contents already"

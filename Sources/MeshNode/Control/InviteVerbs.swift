@@ -6,6 +6,7 @@ enum InviteVerb: ControlVerb {
     static let name = "invite"
 
     static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
+        try node.requireMesh()
         let expiry = call.number("expiresSeconds")
         if let expiry, !(expiry > 0 && expiry <= 365 * 86_400) {
             throw .usage("an invite expires after 1 second to 365 days", hint: "starling invite --expires 10m")
@@ -73,6 +74,7 @@ enum InviteRevokeVerb: ControlVerb {
         guard let text = call.text("id")?.lowercased(), text.count >= 4 else {
             throw .usage("which invite?", hint: "starling invite revoke ID, with at least four digits of the id")
         }
+        try node.requireMesh()
         let matches = await node.snapshot().invites.filter { $0.id.description.hasPrefix(text) }
         guard matches.count == 1, let invite = matches.first else {
             throw .notFound(

@@ -10,7 +10,7 @@ enum JournalAddVerb: ControlVerb {
         guard let path = call.text("path"), path.hasPrefix("/"), !path.utf8.contains(0) else {
             throw .usage("which file?", hint: "starling journal add FILE")
         }
-        guard node.isInMesh else { throw NodeError(CommandError.noMesh) }
+        try node.requireMesh()
         let note = call.text("note") ?? ""
         guard note.utf8.count <= WireLimits.maximumNoteBytes else {
             throw NodeError(
@@ -95,7 +95,8 @@ enum JournalGetVerb: ControlVerb {
         let job = ExportJob(
             token: node.waiting.makeToken(), content: attachment.content, name: attachment.name, directory: directory,
             overwrites: overwrites)
-        node.waiting.wait(for: job.token, until: nil, timeout: .timedOut("", hint: "")) { result, node, now in
+        let never = NodeError.timedOut("", hint: "")
+        node.waiting.wait(for: job.token, until: nil, timeout: never, needsMesh: false) { result, node, now in
             switch result {
             case .success(.exported(let export)):
                 let from = await node.journal.attachments.first { $0.id == attachment.id }?.holders ?? []
@@ -144,6 +145,7 @@ enum JournalRemoveVerb: ControlVerb {
 
     static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
         guard let id = call.text("id") else { throw .usage("which attachment?", hint: "starling journal rm ID") }
+        try node.requireMesh()
         let attachment = try await node.attachment(named: id, strict: true)
         let token = node.waiting.makeToken()
         let late = NodeError.timedOut("the removal is not durable yet", hint: "starling journal ls")

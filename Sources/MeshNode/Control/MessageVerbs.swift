@@ -8,6 +8,7 @@ enum SendVerb: ControlVerb {
 
     static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
         guard let text = call.text("text") else { throw .usage("send what?", hint: "starling send TEXT") }
+        try node.requireMesh()
         var recipients: [PeerID] = []
         for name in call.texts("to") { recipients.append(try node.member(named: name).peer) }
         let repetitions = call.integer("repeat") ?? 1
@@ -45,10 +46,15 @@ enum SendVerb: ControlVerb {
     }
 }
 
-/// The messages of one `send`: at most `window` are under way, the next goes when one is settled, so that a long batch
-/// fills no queue and the sender feels how fast the receivers are. The node keeps it by its id meanwhile.
+/// The messages of one `send`: at most `window` of them and `windowBytes` are under way, the next goes when one is
+/// settled, so that a long batch fills no queue and the sender feels how fast the receivers are. One that finds a queue
+/// full all the same waits. The node keeps the batch by its id meanwhile.
 struct SendBatch: Sendable {
     static let window = 64
+    /// A quarter of what the queue towards one member takes.
+    static let windowBytes = 1 << 20
+    /// A message that found a queue full, filled by others, is tried again after this.
+    static let pause = TimeSpan.milliseconds(50)
 
     var payload: [UInt8]
     var recipients: [PeerID]?
@@ -67,12 +73,10 @@ struct SendBatch: Sendable {
     }
 
     private static func advance(_ id: CommandToken, on node: isolated Node, at now: HostTime) async {
-        while let batch = node.sendBatches[id], batch.started < batch.total, batch.underWay < window,
-            batch.reply.isOpen
-        {
+        while let batch = node.sendBatches[id], batch.started < batch.total, batch.hasWindow, batch.reply.isOpen {
             node.sendBatches[id]?.started += 1
             node.sendBatches[id]?.underWay += 1
-            await sendOne(batch, id, on: node, at: now)
+            guard await sendOne(batch, id, on: node, at: now) else { return }
         }
         guard let batch = node.sendBatches[id], batch.underWay == 0 else { return }
         node.sendBatches[id] = nil
@@ -82,9 +86,14 @@ struct SendBatch: Sendable {
         ])
     }
 
+    private var hasWindow: Bool {
+        underWay == 0 || underWay < Self.window && (underWay + 1) * payload.count <= Self.windowBytes
+    }
+
+    /// False when the message did not fit into a queue: it goes when another one is settled, or after a pause.
     private static func sendOne(
         _ batch: SendBatch, _ id: CommandToken, on node: isolated Node, at now: HostTime
-    ) async {
+    ) async -> Bool {
         let token = node.waiting.makeToken()
         let late = NodeError.timedOut(
             "not everybody has acknowledged the message in time; it is still being delivered",
@@ -99,7 +108,23 @@ struct SendBatch: Sendable {
                 .sendUserMessage(
                     payload: batch.payload, recipients: batch.recipients, mode: batch.mode, token: token), at: now)
         } catch {
-            node.waiting.fail(token, error)
+            guard error.code == "queueFull", now < batch.deadline else {
+                node.waiting.fail(token, error)
+                return true
+            }
+            node.waiting.cancel(token)
+            node.sendBatches[id]?.started -= 1
+            node.sendBatches[id]?.underWay -= 1
+            if batch.underWay == 0 { tryAgain(id, on: node, at: now) }
+            return false
+        }
+        return true
+    }
+
+    private static func tryAgain(_ id: CommandToken, on node: isolated Node, at now: HostTime) {
+        let token = node.waiting.makeToken()
+        node.waiting.wait(for: token, until: now + pause, timeout: .timedOut("", hint: "")) { _, node, now in
+            await advance(id, on: node, at: now)
         }
     }
 
@@ -127,7 +152,7 @@ enum InboxVerb: ControlVerb {
             return try follow(&node.followers.counts, call.reply)
         }
         if call.request["backlog"]?.boolValue ?? true {
-            for message in node.messages.messages { call.reply.send(Documents.message(message)) }
+            for message in node.messages.messages { call.reply.send { Documents.message(message) } }
         }
         guard call.flag("follow") else { return call.reply.finish() }
         try follow(&node.followers.messages, call.reply)

@@ -7,14 +7,18 @@ import MeshBase
     // destroyed in `deinit`.
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
-    private var items: [JSONValue] = []
+    private var items: [ControlReply.Item] = []
+    private var waitingBytes = 0
     private var isEnded = false
 
-    /// Beyond it an endless answer is cut off: its reader has stopped reading. The reader gets what is queued and then an
-    /// error that says so, so that a gap never looks like silence (MSG-04).
+    /// Beyond these an endless answer is cut off: its reader has stopped reading. The reader gets what is queued and then
+    /// an error that says so, so that a gap never looks like silence (MSG-04). One object always fits, and so does the
+    /// closing one. What is made of the node's own memory only when it is read counts by number alone.
     static let maximumItems = 16_384
+    static let maximumBytes = 4 << 20
     static let fellBehind = NodeError(
-        "fellBehind", "this reader fell more than \(maximumItems) objects behind and was cut off",
+        "fellBehind",
+        "this reader fell more than \(maximumItems) objects or \(maximumBytes >> 20) MiB behind and was cut off",
         hint: "ask again; starling inbox --count tells how many messages were dropped", exit: 1)
 
     enum Next {
@@ -49,18 +53,23 @@ import MeshBase
             unsafe pthread_mutex_unlock(mutex)
         }
         switch item {
-        case .end: isEnded = true
-        case .object(let value):
+        case .end(let closing):
             guard !isEnded else { return false }
-            guard items.count < Self.maximumItems else {
-                items.append(Self.fellBehind.json)
-                isEnded = true
-                return false
-            }
-            items.append(value)
+            isEnded = true
+            items.append(.object(closing))
+        case .object(let value):
+            let size = value.approximateByteCount
+            guard hasRoom, waitingBytes == 0 || waitingBytes + size <= Self.maximumBytes else { return false }
+            waitingBytes += size
+            items.append(item)
+        case .later:
+            guard hasRoom else { return false }
+            items.append(item)
         }
         return true
     }
+
+    private var hasRoom: Bool { items.count < Self.maximumItems && !isEnded }
 
     /// Blocks for the next object, at most `seconds`.
     func next(within seconds: Int) -> Next {
@@ -73,6 +82,23 @@ import MeshBase
             if isEnded { return .end }
             if unsafe pthread_cond_timedwait(condition, mutex, &limit) == ETIMEDOUT { return .nothing }
         }
-        return .object(items.removeFirst())
+        switch items.removeFirst() {
+        case .object(let value), .end(let value):
+            waitingBytes = max(0, waitingBytes - value.approximateByteCount)
+            return .object(value)
+        case .later(let make): return .object(make())
+        }
+    }
+}
+
+extension JSONValue {
+    /// About what it occupies in memory: its texts, and a little for each value. Bytes.
+    fileprivate var approximateByteCount: Int {
+        switch self {
+        case .string(let text): 32 + text.utf8.count
+        case .array(let values): values.reduce(32) { $0 + $1.approximateByteCount }
+        case .object(let members): members.reduce(32) { $0 + $1.name.utf8.count + $1.value.approximateByteCount }
+        default: 32
+        }
     }
 }

@@ -87,7 +87,7 @@ enum EventsVerb: ControlVerb {
     static let name = "events"
     static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
         let since = call.number("sinceSeconds").map { now - TimeSpan.seconds(max(0, $0)) } ?? .distantPast
-        for event in node.events.events(since: since) { call.reply.send(Documents.event(event)) }
+        for event in node.events.events(since: since) { call.reply.send { Documents.event(event) } }
         guard call.flag("follow") else { return call.reply.finish() }
         try follow(&node.followers.events, call.reply)
     }

@@ -9,7 +9,7 @@ enum WhyVerb: ControlVerb {
         guard let text = call.text("name") else { throw .usage("why whom?", hint: "starling why NAME") }
         let member = try node.member(named: text, includingLeft: true)
         let snapshot = await node.snapshot()
-        let link = snapshot.peers.first { $0.member.peer == member.peer }?.link
+        let peer = snapshot.peers.first { $0.member.peer == member.peer }
         let steps = node.events.events.filter { $0.event.subject == member.peer }.suffix(16).map { noted -> JSONValue in
             [
                 "secondsAgo": .number(Documents.rounded((now - noted.hostTime).seconds, 1)),
@@ -19,8 +19,9 @@ enum WhyVerb: ControlVerb {
         }
         call.reply.answer([
             "schema": "starling/why/1", "name": .string(member.name), "id": .string(member.peer.description),
-            "state": .string(member.state.rawValue),
-            "summary": .string(summary(member, link: link, now: now)), "steps": .array(Array(steps)),
+            "state": .string(Documents.stateText(member, hasLeft: snapshot.hasLeft)),
+            "summary": .string(summary(member, peer, hasLeft: snapshot.hasLeft, now: now)),
+            "steps": .array(Array(steps)),
             "tried": .array(node.dials.attempts(of: member.peer).map { attempt($0, at: now) }),
         ])
     }
@@ -32,15 +33,20 @@ enum WhyVerb: ControlVerb {
         ]
     }
 
-    private static func summary(_ member: Member, link: LinkStatistics?, now: HostTime) -> String {
+    private static func summary(
+        _ member: Member, _ peer: NodeSnapshot.Peer?, hasLeft: Bool, now: HostTime
+    ) -> String {
         let name = SafeText.escaped(member.name)
-        if let link {
+        if hasLeft { return "this node has left the mesh and hears nobody of it" }
+        if let link = peer?.link {
             let roundTrip = link.smoothedRoundTrip.map { "\(Documents.rounded($0.milliseconds, 2)) ms" } ?? "unknown"
             let age = Int((now - link.establishedAt).seconds)
             return "\(name) is reached directly at \(link.identity.address) since \(age) s, round trip \(roundTrip)"
         }
         switch member.state {
-        case .alive: return "\(name) has no direct link; other members hear it and pass everything on"
+        case .alive where peer?.isRelayed == true:
+            return "\(name) has no direct link; other members hear it and pass everything on"
+        case .alive: return "\(name) has no link now and was heard a moment ago; it is being dialled"
         case .suspect: return "\(name) has not been heard for a while; others are being asked"
         case .dead:
             let addresses = member.addresses.map(\.description).joined(separator: ", ")

@@ -5,8 +5,9 @@ import MeshWire
 public struct JournalConfiguration: Sendable {
     /// Largest file this node adds, in bytes. 100 MB as Apple's, counted in powers of two so that both readings fit.
     public var maximumAttachmentBytes: UInt64 = 100 << 20
-    /// Largest content this node fetches, in bytes; at most what the hash pages can name.
-    public var maximumFetchBytes: UInt64 = JournalLimits.maximumContentBytes
+    /// Largest content this node fetches, in bytes; at most what the hash pages can name. The same as for its own files:
+    /// nobody else decides how much of this disk is used at once.
+    public var maximumFetchBytes: UInt64 = 100 << 20
     /// Contents followed at once; beyond, attachments show `tooManyContents`.
     public var maximumContents = 10_000
     /// Attachment records kept, live and removed.

@@ -157,6 +157,8 @@ public enum JournalOutput: Hashable, Sendable {
     case added(CommandToken, AttachmentSummary)
     /// The answer to `remove`.
     case removed(CommandToken)
+    /// The record that `imported` or `remove` needed cannot be made.
+    case refused(CommandToken, CommandError)
     /// The answer to `wait`.
     case settled(CommandToken, WaitOutcome)
     /// The set, or somebody's progress, changed: query `attachments`. At most once a call.
@@ -175,6 +177,8 @@ public enum JournalCommand: Hashable, Sendable {
     case sweepOrphans
     /// A record of kind `attachmentAdded` or `attachmentRemoved`; others are ignored. Any order, any number of times.
     case recordAccepted(AcceptedRecord)
+    /// A record that `publish` asked for cannot be made.
+    case publishRefused(RecordKind, body: [UInt8], CommandError)
     /// The store has hashed and durably kept a local file: publishes ATTACHMENT_ADDED. `limitExceeded` drops the
     /// content again.
     case imported(

@@ -156,6 +156,25 @@ extension JournalStateMachine {
         pendingRemovals.removeAll { $0.attachment == attachment }
     }
 
+    /// Nothing is left behind of what cannot be said: the store keeps no content that no attachment names.
+    mutating func publishRefused(
+        _ kind: RecordKind, _ body: [UInt8], _ error: CommandError, at now: HostTime, _ outbox: inout Output
+    ) {
+        if kind == .attachmentAdded, let position = pendingAdds.firstIndex(where: { $0.body == body }) {
+            let pending = pendingAdds.remove(at: position)
+            contents[pending.content]?.pendingImports -= 1
+            if let content = contents[pending.content], !content.isWanted, !content.isRestored {
+                drop(pending.content, at: now, &outbox)
+            }
+            outbox.append(.refused(pending.token, error))
+        } else if kind == .attachmentRemoved, let removal = try? AttachmentRemovedBody(decoding: body) {
+            for pending in pendingRemovals where pending.attachment == removal.attachment {
+                outbox.append(.refused(pending.token, error))
+            }
+            pendingRemovals.removeAll { $0.attachment == removal.attachment }
+        }
+    }
+
     // MARK: Waits
 
     mutating func wait(

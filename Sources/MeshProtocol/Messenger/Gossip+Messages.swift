@@ -65,10 +65,14 @@ extension Gossip {
         for peer in recipients {
             if let departure = departures[peer], departure.givenUpAt <= now {
                 failures.append(DeliveryFailure(peer: peer, reason: departure.reason))
-            } else if !isFull(outgoing[peer], adding: payload.count) {
+                continue
+            }
+            guard let full = fullness(of: outgoing[peer], adding: payload.count) else {
                 takers.append(peer)
-            } else if let stream = outgoing[peer], now - stream.progressAt < configuration.stallTime {
-                throw .queueFull(limit: configuration.maximumQueuedMessages)
+                continue
+            }
+            if let stream = outgoing[peer], now - stream.progressAt < configuration.stallTime {
+                throw full
             } else {
                 failures.append(DeliveryFailure(peer: peer, reason: .stalled))
             }
@@ -86,10 +90,14 @@ extension Gossip {
         settleIfComplete(number, into: &outbox)
     }
 
-    private func isFull(_ stream: OutgoingStream?, adding byteCount: Int) -> Bool {
-        guard let stream else { return false }
-        return stream.items.count >= configuration.maximumQueuedMessages
-            || stream.byteCount + byteCount > configuration.maximumQueuedBytes
+    /// The limit that one more message would break.
+    private func fullness(of stream: OutgoingStream?, adding byteCount: Int) -> CommandError? {
+        guard let stream else { return nil }
+        if stream.items.count >= configuration.maximumQueuedMessages {
+            return .queueFull(limit: configuration.maximumQueuedMessages)
+        }
+        let isOver = stream.byteCount + byteCount > configuration.maximumQueuedBytes
+        return isOver ? .queueFull(limit: configuration.maximumQueuedBytes, of: .bytes) : nil
     }
 
     // MARK: Routes

@@ -60,6 +60,7 @@ extension Gossip {
                 counters.recordsRefused += 1
                 outbox.append(
                     .event(ProtocolEvent(.recordRefused, detail: [.init("reason", .text("bad body"))])))
+                outbox.append(.publishRefused(publication.kind, body: publication.body, error))
             }
         }
     }

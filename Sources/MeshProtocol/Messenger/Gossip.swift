@@ -240,6 +240,9 @@ public struct Gossip: Sendable {
         routesLost(with: peer, at: now, into: &outbox)
     }
 
+    /// Whether a linked member says that it is linked to `peer`.
+    public func isNear(_ peer: PeerID) -> Bool { links.values.contains { $0.isLinked(to: peer) } }
+
     func announceLinks(to peers: [PeerID], into outbox: inout Outbox<GossipOutput>) {
         let list = Array(links.keys.sorted().prefix(GossipMessage.maximumNeighbours))
         for peer in peers {

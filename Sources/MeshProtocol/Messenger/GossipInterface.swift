@@ -74,6 +74,8 @@ public enum GossipOutput: Hashable, Sendable {
     case persist(id: RecordID, bytes: [UInt8])
     /// The record made for a command.
     case published(CommandToken, RecordID)
+    /// A record that waited for this node's admission cannot be made; whoever wanted it must hear of it.
+    case publishRefused(RecordKind, body: [UInt8], CommandError)
     case userMessage(UserMessage)
     /// Exactly once for every accepted `sendUserMessage`.
     case messageSettled(CommandToken, MessageOutcome)

@@ -16,6 +16,8 @@ public enum MessengerOutput: Sendable {
     /// To be made durable; a record that was published here counts as published when that is done.
     case persistRecord(id: RecordID, bytes: [UInt8])
     case published(CommandToken, RecordID)
+    /// A record cannot be made; whoever wanted it must hear of it.
+    case publishRefused(RecordKind, body: [UInt8], CommandError)
     /// A record that a fork proved void; the machines above keep what they did (the author is named in an event).
     case recordVoided(RecordID)
     case userMessage(UserMessage)
@@ -182,6 +184,7 @@ public struct MessengerStateMachine: Sendable {
         case .recordVoided(let id): outbox.append(.recordVoided(id))
         case .persist(let id, let bytes): outbox.append(.persistRecord(id: id, bytes: bytes))
         case .published(let token, let id): outbox.append(.published(token, id))
+        case .publishRefused(let kind, let body, let error): outbox.append(.publishRefused(kind, body: body, error))
         case .userMessage(let message): outbox.append(.userMessage(message))
         case .messageSettled(let token, let outcome): outbox.append(.messageSettled(token, outcome))
         case .event(let event): outbox.append(.event(event))

@@ -49,6 +49,16 @@ struct Invites: Sendable {
 
     mutating func beginRevoking(_ id: SecretID, token: CommandToken) { revoking[id] = token }
 
+    /// Its record cannot be made. Returns who waits for it.
+    mutating func cancelCreating(_ id: SecretID) -> CommandToken? { creating.removeValue(forKey: id)?.token }
+
+    /// The record cannot be made. Returns who waits for it; an invite that nobody revoked by hand expires later.
+    mutating func cancelRevoking(_ id: SecretID, retryAt: HostTime) -> CommandToken? {
+        if let token = revoking.removeValue(forKey: id) { return token }
+        invites[id]?.expiresAt = retryAt
+        return nil
+    }
+
     mutating func inherit(_ id: SecretID, expiresAt: HostTime) {
         if invites[id] != nil { invites[id]?.expiresAt = expiresAt } else { inherited[id] = expiresAt }
     }

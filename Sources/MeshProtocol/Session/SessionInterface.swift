@@ -20,8 +20,8 @@ public enum SessionOutput: Sendable {
     case setMesh(MeshID)
     /// A datagram for the discovery groups, on every usable interface.
     case sendBeacon([UInt8])
-    /// To the 0600 setting, before anything else of this turn leaves the node: the start count must be on disk before
-    /// another node sees it.
+    /// To the 0600 setting. A new start count, mesh or secret must be on disk before anything else of this turn leaves
+    /// the node; the rest must not hold it up.
     case persist(SessionState)
     /// `members` differs from before; ask after the turn.
     case membersChanged
@@ -32,8 +32,12 @@ public enum SessionOutput: Sendable {
     case joinFailed(JoinFailure)
     case inviteReady(CommandToken, Ticket)
     case inviteRevoked(CommandToken, SecretID)
+    /// The record that the command needed cannot be made.
+    case refused(CommandToken, CommandError)
     /// The farewell has reached everybody linked, or 500 ms have passed.
     case left
+    /// Another process with this node's key goes on in its place (MEM-02); this one is silent from now on.
+    case yielded
     case event(ProtocolEvent)
 }
 
@@ -55,6 +59,8 @@ public enum SessionCommand: Sendable {
     case dialFailed(DialRequest, DialFailure)
     /// Records in causal order, also those restored from the store at start; other kinds are ignored.
     case recordAccepted(AcceptedRecord)
+    /// A record that `publish` asked for cannot be made.
+    case publishRefused(RecordKind, body: [UInt8], CommandError)
     /// This node's own GENESIS record with its signature, once the gossip has made it; newcomers get it.
     case setGenesis([UInt8])
     case beaconReceived([UInt8], from: SocketAddress)

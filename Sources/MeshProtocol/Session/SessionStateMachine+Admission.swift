@@ -280,6 +280,20 @@ extension SessionStateMachine {
         }
     }
 
+    /// Nothing is left behind of an invite whose record cannot be made; an expiry is tried again.
+    mutating func publishRefused(
+        _ kind: RecordKind, _ body: [UInt8], _ error: CommandError, at now: HostTime,
+        into outbox: inout Outbox<SessionOutput>
+    ) {
+        var token: CommandToken?
+        if kind == .invite, let invite = try? InviteBody(decoding: body) {
+            token = inviteTable.cancelCreating(GroupSecret(secret: SecretBytes(copying: invite.joinSecret.bytes)).id)
+        } else if kind == .revoke, let revocation = try? RevokeBody(decoding: body) {
+            token = inviteTable.cancelRevoking(revocation.secretID, retryAt: now + .seconds(10 as Int64))
+        }
+        if let token { outbox.append(.refused(token, error)) }
+    }
+
     private func requireMember() throws(CommandError) {
         switch phase {
         case .member: return

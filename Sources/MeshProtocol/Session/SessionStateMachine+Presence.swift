@@ -196,6 +196,7 @@ extension SessionStateMachine {
         // Without secrets the links answer nobody, so the other process keeps its links.
         outbox.append(.setSecrets([]))
         outbox.append(.membersChanged)
+        outbox.append(.yielded)
     }
 
     /// At most once a minute for each member.

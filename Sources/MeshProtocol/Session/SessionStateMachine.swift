@@ -195,6 +195,8 @@ public struct SessionStateMachine: Sendable {
             links[peer]?.variance = max(variance, .zero)
         case .dialFailed(let request, let failure): dialFailed(request, failure)
         case .recordAccepted(let record): recordAccepted(record, at: now, into: &outbox)
+        case .publishRefused(let kind, let body, let error):
+            publishRefused(kind, body, error, at: now, into: &outbox)
         case .setGenesis(let bytes): setGenesis(bytes, at: now, into: &outbox)
         case .beaconReceived(let datagram, let source): beaconReceived(datagram, from: source, at: now, into: &outbox)
         case .localAddressesChanged(let addresses): localAddressesChanged(addresses, at: now, into: &outbox)

@@ -57,6 +57,12 @@ public struct CommandToken: Hashable, Sendable {
     public init(_ value: UInt64) { self.value = value }
 }
 
+/// What a queue's limit counts.
+public enum QueueUnit: Hashable, Sendable {
+    case items
+    case bytes
+}
+
 /// Why a machine refused a command; state is unchanged.
 public enum CommandError: Error, Hashable, Sendable {
     /// The command needs a mesh and there is none yet.
@@ -68,7 +74,7 @@ public enum CommandError: Error, Hashable, Sendable {
     /// `limit` and `actual` in the unit of what was asked: bytes or items.
     case limitExceeded(limit: Int, actual: Int)
     /// A bounded queue is full; try again when it has drained.
-    case queueFull(limit: Int)
+    case queueFull(limit: Int, of: QueueUnit = .items)
     /// The mesh has ended, or this node has left it.
     case ended
     /// The policy of the mesh does not allow it.

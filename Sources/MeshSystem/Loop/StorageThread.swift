@@ -26,6 +26,13 @@ import Glibc
         unsafe condition.deallocate()
     }
 
+    /// Three threads, which live as long as the process.
+    public static func queues() throws(SystemError) -> StorageQueues {
+        StorageQueues(
+            prompt: try StorageThread(), contents: try StorageThread(name: "starling-hash"),
+            files: try StorageThread(name: "starling-files"))
+    }
+
     /// Work posted after `stop` is not done.
     public func run(_ work: @escaping @Sendable () -> Void) {
         locked {

@@ -11,6 +11,8 @@ struct ContentExporter {
     let operations: any FileOperations
     /// Sixteen hexadecimal digits for the hidden name.
     let random: String
+    /// Throws when the export shall end early.
+    let check: () throws(StorageError) -> Void
     /// The bytes of a chunk.
     let chunk: (UInt64) throws(StorageError) -> [UInt8]
 
@@ -54,7 +56,8 @@ struct ContentExporter {
         if let found = try existing(safe.name, in: folder), found.isSame {
             return result(folder, found.name, .alreadyThere, safe.change)
         }
-        let hidden = ".\(random).starling-part"
+        sweep(folder)
+        let hidden = ".\(random)\(Self.hiddenEnding)"
         let isReplacing = overwrite && exists(safe.name, in: folder)
         do throws(StorageError) {
             let written: (name: String, outcome: ExportResult.Outcome)
@@ -76,6 +79,18 @@ struct ContentExporter {
         }
     }
 
+    private static let hiddenEnding = ".starling-part"
+
+    /// Removes what exports left that were killed. One that is under way holds a lock on its file.
+    private func sweep(_ folder: OpenFile) {
+        for name in DirectoryListing.names(folder.path) where name.hasPrefix(".") && name.hasSuffix(Self.hiddenEnding) {
+            guard let file = try? OpenFile(name: name, in: folder, flags: O_WRONLY | O_NONBLOCK),
+                (try? file.status())?.kind == nil, mesh_lock_file(file.descriptor) == 0
+            else { continue }
+            _ = unsafe unlinkat(folder.descriptor, name, 0)
+        }
+    }
+
     private func result(
         _ folder: OpenFile, _ name: String, _ outcome: ExportResult.Outcome, _ change: NameChange?
     ) -> ExportResult {
@@ -88,7 +103,7 @@ struct ContentExporter {
     /// is this one.
     private func existing(_ name: String, in folder: OpenFile) throws(StorageError) -> (name: String, isSame: Bool)? {
         guard let found = entry(lookingLike: name, in: folder) else { return nil }
-        return (found, isSameContent(found, in: folder))
+        return (found, try isSameContent(found, in: folder))
     }
 
     /// Swift compares text by what it looks like: é as one scalar or as two are equal.
@@ -103,7 +118,7 @@ struct ContentExporter {
         return unsafe fstatat(folder.descriptor, name, &information, AT_SYMLINK_NOFOLLOW) == 0
     }
 
-    private func isSameContent(_ name: String, in folder: OpenFile) -> Bool {
+    private func isSameContent(_ name: String, in folder: OpenFile) throws(StorageError) -> Bool {
         // A link, pipe or unreadable file is simply something else.
         guard let file = try? OpenFile(name: name, in: folder, flags: O_RDONLY | O_NONBLOCK),
             let status = try? file.status(), status.kind == nil, status.byteCount == content.byteCount
@@ -112,6 +127,7 @@ struct ContentExporter {
         var buffer = [UInt8](repeating: 0, count: SourceFile.blockByteCount)
         var offset: UInt64 = 0
         while let count = try? file.read(into: &buffer, at: offset), count > 0 {
+            try check()
             builder.append(buffer.span.extracting(0..<count))
             offset += UInt64(count)
         }
@@ -124,7 +140,7 @@ struct ContentExporter {
         for number in 2...Self.maximumNumber {
             let candidate = SafeFileName.numbered(name, number)
             guard let found = entry(lookingLike: candidate, in: folder) else { return nil }
-            if isSameContent(found, in: folder) { return found }
+            if try isSameContent(found, in: folder) { return found }
         }
         return nil
     }
@@ -136,8 +152,11 @@ struct ContentExporter {
             throw .noSpace(path: folder.path, needed: content.byteCount, available: available)
         }
         let file = try OpenFile(name: hidden, in: folder, flags: O_WRONLY | O_CREAT | O_EXCL)
+        // Where a file system has no locks, a sweep leaves the file alone as well.
+        _ = mesh_lock_file(file.descriptor)
         for (position, leaf) in content.leaves.enumerated() {
             let index = UInt64(position)
+            try check()
             let bytes = try chunk(index)
             guard ChunkTree.leaf(key: key, index: index, chunk: bytes.span) == leaf else {
                 throw .corrupt(path: content.id.description)

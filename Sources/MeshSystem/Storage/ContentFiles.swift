@@ -46,10 +46,10 @@ final class ContentFiles {
         try OpenFile("\(folder)/\(Hexadecimal.encode(random)).import", flags: O_RDWR | O_CREAT | O_EXCL)
     }
 
-    /// What `file` holds becomes visible under its final name, and stays so after a power cut: content synced, renamed,
-    /// folder synced, in this order. The catalogue notes it afterwards.
+    /// What `file` holds becomes visible under its final name, and stays so after a power cut: content synced (by the
+    /// caller, who must not hold up others for it), renamed, folder synced, in this order. The catalogue notes it
+    /// afterwards.
     func publish(_ file: OpenFile, as id: ContentID) throws(StorageError) {
-        try synchronize(file, isDirectory: false)
         let result = operations.rename(file.path, to: finalPath(id))
         guard result == 0 else { throw .system(-result, "rename", path: finalPath(id)) }
         try synchronizeFolder()
@@ -76,11 +76,8 @@ final class ContentFiles {
     func discard(_ file: OpenFile) { _ = operations.remove(file.path) }
 
     private func synchronizeFolder() throws(StorageError) {
-        try synchronize(try OpenFile(folder, flags: O_RDONLY | O_DIRECTORY), isDirectory: true)
-    }
-
-    private func synchronize(_ file: OpenFile, isDirectory: Bool) throws(StorageError) {
-        let result = operations.synchronize(file.descriptor, isDirectory: isDirectory)
+        let file = try OpenFile(folder, flags: O_RDONLY | O_DIRECTORY)
+        let result = operations.synchronize(file.descriptor, isDirectory: true)
         // Never tried again on this descriptor: the kernel dropped the dirty pages and would report success (AB-80).
         guard result == 0 else { throw .syncFailed(path: file.path, errorNumber: -result) }
     }
@@ -123,10 +120,14 @@ final class ContentFiles {
     }
 
     /// Which chunks on disk match their leaves. Holes are skipped without reading. Needs no state of the store.
-    static func verify(_ content: StoredContent, in file: OpenFile, key: Bytes32) -> [Bool] {
+    /// `check` throws when it shall end early.
+    static func verify(
+        _ content: StoredContent, in file: OpenFile, key: Bytes32, check: () throws(StorageError) -> Void
+    ) throws(StorageError) -> [Bool] {
         var good = [Bool](repeating: false, count: content.leaves.count)
         var buffer = [UInt8](repeating: 0, count: ChunkTree.chunkByteCount)
         for (position, leaf) in content.leaves.enumerated() {
+            try check()
             let index = UInt64(position)
             let offset = index * UInt64(ChunkTree.chunkByteCount)
             let count = ChunkTree.chunkByteCount(at: index, byteCount: content.byteCount)

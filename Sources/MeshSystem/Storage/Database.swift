@@ -1,4 +1,5 @@
 import CSQLite
+import Glibc
 import MeshBase
 
 /// One SQLite connection, used by one thread at a time. Exclusive: no second connection of any process can open the
@@ -101,16 +102,42 @@ import MeshBase
 
     private func failure(_ code: Int32) -> StorageError {
         switch code & 0xff {
-        case SQLITE_FULL: return .noSpace(path: path, needed: nil, available: FileSystemSpace.available(at: path))
-        case SQLITE_READONLY: return .readOnly(path: path)
+        case SQLITE_FULL: return full
+        case SQLITE_READONLY:
+            return FileSystemSpace.isReadOnly(at: path) ? .readOnly(path: path) : .permissionDenied(path: path)
         case SQLITE_CORRUPT, SQLITE_NOTADB: return .corrupt(path: path)
         case SQLITE_BUSY, SQLITE_LOCKED: return .inUse(path: path, pid: nil)
         case SQLITE_IOERR where code == Self.fsyncFailed || code == Self.directoryFsyncFailed:
             return .syncFailed(path: path, errorNumber: unsafe sqlite3_system_errno(handle))
-        default:
-            let text = unsafe sqlite3_errmsg(handle).map { unsafe String(cString: $0) } ?? "error \(code)"
-            return .catalogueFailed(path: path, code: code, text: text)
+        case SQLITE_IOERR, SQLITE_CANTOPEN: return cause() ?? unexplained(code)
+        default: return unexplained(code)
         }
+    }
+
+    /// What SQLite calls an input/output error or "unable to open" is mostly a full or read-only disk, or a missing
+    /// right: never a reason to give up a sound catalogue.
+    private func cause() -> StorageError? {
+        switch unsafe handle == nil ? 0 : unsafe sqlite3_system_errno(handle) {
+        case ENOSPC, EDQUOT: return full
+        case EROFS: return .readOnly(path: path)
+        case EACCES, EPERM: return .permissionDenied(path: path)
+        default:
+            if FileSystemSpace.isReadOnly(at: path) { return .readOnly(path: path) }
+            let available = FileSystemSpace.available(at: path) ?? .max
+            return available < Self.leastUsefulSpace ? full : nil
+        }
+    }
+
+    private var full: StorageError {
+        .noSpace(path: path, needed: nil, available: FileSystemSpace.available(at: path))
+    }
+
+    /// With less than this free, the log's shared index cannot be made.
+    private static let leastUsefulSpace: UInt64 = 64 << 10
+
+    private func unexplained(_ code: Int32) -> StorageError {
+        let text = unsafe sqlite3_errmsg(handle).map { unsafe String(cString: $0) } ?? "error \(code)"
+        return .catalogueFailed(path: path, code: code, text: text)
     }
 
     private static let fsyncFailed = SQLITE_IOERR | 4 << 8

@@ -20,6 +20,8 @@ public final class DiskStorage: NodeStorage {
     private let operations: any FileOperations
     /// Held for one step at a time; long reads and hashing happen outside.
     private let state: Lock<State>
+    /// Long calls look at it between blocks.
+    private let isInterrupted = Lock(false)
 
     /// Opens or creates the state in `path`. Throws `inUse` with the other process's pid, `newerSchema`, `corrupt`,
     /// `readOnly`, `permissionDenied`, `noSpace` and others; nothing is damaged then.
@@ -43,6 +45,15 @@ public final class DiskStorage: NodeStorage {
         }
         state = Lock(State(catalogue: catalogue, files: files, contents: contents, directory: directory))
     }
+
+    /// Whether there is a store in `path`.
+    public static func exists(at path: String) -> Bool { (try? FileStatus(path: path + "/catalogue.sqlite")) != nil }
+
+    /// Whether a process holds the store in `path` now.
+    public static func isInUse(at path: String) -> Bool { StateDirectory.isHeld(path) }
+
+    /// Removes a store that came to nothing, unless a process holds it; and its directory, unless it holds other things.
+    public static func remove(at path: String) { StateDirectory.remove(path) }
 
     /// One step with the state. A failed sync stops the store: what the kernel holds can no longer be trusted (AB-80).
     private func step<Result>(
@@ -93,8 +104,11 @@ public final class DiskStorage: NodeStorage {
         }
         do throws(StorageError) {
             let tree = try source.read(key: key, progress: progress) { (bytes, offset) throws(StorageError) in
+                try self.checkInterruption()
                 try copy.write(bytes, at: offset, self.operations)
+                if (offset + UInt64(bytes.count)) % Self.syncInterval == 0 { try self.synchronize(copy) }
             }
+            try synchronize(copy)
             return try step { (state) throws(StorageError) in try Self.adopt(copy, tree, &state) }
         } catch {
             state.withLock { $0.files.discard(copy) }
@@ -102,7 +116,24 @@ public final class DiskStorage: NodeStorage {
         }
     }
 
-    /// Makes a finished copy a complete content, unless the same is here already.
+    /// A large copy goes to the device bit by bit: what else must be durable meanwhile waits for a little of it only.
+    private static let syncInterval: UInt64 = 64 << 20
+
+    /// Content to the device, without holding up the other calls. A failure stops the store, as in `step`.
+    private func synchronize(_ file: OpenFile) throws(StorageError) {
+        let result = operations.synchronize(file.descriptor, isDirectory: false)
+        guard result != 0 else { return }
+        let error = StorageError.syncFailed(path: file.path, errorNumber: -result)
+        try step { (_) throws(StorageError) in throw error }
+    }
+
+    private func checkInterruption() throws(StorageError) {
+        guard !isInterrupted.withLock({ $0 }) else { throw .stopped }
+    }
+
+    public func interrupt() { isInterrupted.withLock { $0 = true } }
+
+    /// Makes a finished and synced copy a complete content, unless the same is here already.
     private static func adopt(
         _ copy: OpenFile, _ tree: ChunkTreeBuilder.Result, _ state: inout State
     ) throws(StorageError) -> ImportedContent {
@@ -135,7 +166,7 @@ public final class DiskStorage: NodeStorage {
         }
     }
 
-    /// Checked beforehand, with what other partial contents will still need.
+    /// Checked beforehand, with what other partial contents will still need and what stays free for everything else.
     private static func requireSpace(_ byteCount: UInt64, _ state: State, at path: String) throws(StorageError) {
         guard let free = FileSystemSpace.available(at: path) else { return }
         var promised: UInt64 = 0
@@ -144,7 +175,8 @@ public final class DiskStorage: NodeStorage {
             promised =
                 promised.addingReportingOverflow(content.byteCount - min(present, content.byteCount)).partialValue
         }
-        let available = free - min(promised, free)
+        let taken = promised.addingReportingOverflow(FileSystemSpace.reserve(at: path)).partialValue
+        let available = free - min(taken, free)
         guard byteCount <= available else { throw .noSpace(path: path, needed: byteCount, available: available) }
     }
 
@@ -154,7 +186,7 @@ public final class DiskStorage: NodeStorage {
             return (content, try? state.files.file(content))
         }
         guard let file else { return [Bool](repeating: false, count: content.leaves.count) }
-        return ContentFiles.verify(content, in: file, key: key)
+        return try ContentFiles.verify(content, in: file, key: key, check: checkInterruption)
     }
 
     public func writeChunk(id: ContentID, index: UInt64, bytes: [UInt8]) throws(StorageError) {
@@ -183,11 +215,17 @@ public final class DiskStorage: NodeStorage {
     }
 
     public func finishContent(id: ContentID) throws(StorageError) {
-        try step { (state) throws(StorageError) in
+        let unfinished = try step { (state) throws(StorageError) -> OpenFile? in
             let content = try Self.known(id, state)
-            guard !content.isComplete else { return }
+            guard !content.isComplete else { return nil }
             let file = try state.files.file(content)
             guard try file.status().byteCount == content.byteCount else { throw .incompleteContent(id) }
+            return file
+        }
+        guard let file = unfinished else { return }
+        try synchronize(file)
+        try step { (state) throws(StorageError) in
+            guard try !Self.known(id, state).isComplete else { return }
             try state.files.publish(file, as: id)
             try state.catalogue.setComplete(id, true)
             state.contents[id]?.isComplete = true
@@ -218,7 +256,8 @@ public final class DiskStorage: NodeStorage {
         let content = try step { (state) throws(StorageError) in try Self.known(id, state) }
         guard content.isComplete else { throw .incompleteContent(id) }
         let exporter = ContentExporter(
-            content: content, key: key, operations: operations, random: Hexadecimal.encode(try Self.random(8))
+            content: content, key: key, operations: operations, random: Hexadecimal.encode(try Self.random(8)),
+            check: checkInterruption
         ) { (index) throws(StorageError) in try self.readChunk(id: id, index: index) }
         return try exporter.export(toDirectory: directory, name: name, overwrite: overwrite)
     }

@@ -60,11 +60,27 @@ extension StorageError {
 enum FileSystemSpace {
     /// Bytes an ordinary user may still write on the file system of `path`, or of the folder it would stand in.
     static func available(at path: String) -> UInt64? {
+        information(at: path).map { bytes($0, blocks: UInt64($0.f_bavail)) }
+    }
+
+    static func isReadOnly(at path: String) -> Bool {
+        information(at: path).map { $0.f_flag & UInt(ST_RDONLY) != 0 } ?? false
+    }
+
+    /// What the store leaves free for everything else on the file system of `path`: 5 % of it, at most 1 GiB.
+    static func reserve(at path: String) -> UInt64 {
+        information(at: path).map { min(bytes($0, blocks: UInt64($0.f_blocks)) / 20, 1 << 30) } ?? 0
+    }
+
+    private static func information(at path: String) -> statvfs? {
         var information = statvfs()
         let parent = String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)])
-        guard unsafe statvfs(path, &information) == 0 || statvfs(parent, &information) == 0 else { return nil }
-        let (bytes, overflow) = UInt64(information.f_bavail).multipliedReportingOverflow(
-            by: UInt64(information.f_frsize))
+        let isKnown = unsafe statvfs(path, &information) == 0 || statvfs(parent, &information) == 0
+        return isKnown ? information : nil
+    }
+
+    private static func bytes(_ information: statvfs, blocks: UInt64) -> UInt64 {
+        let (bytes, overflow) = blocks.multipliedReportingOverflow(by: UInt64(information.f_frsize))
         return overflow ? .max : bytes
     }
 }

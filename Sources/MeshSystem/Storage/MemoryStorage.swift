@@ -161,7 +161,8 @@ public final class MemoryStorage: NodeStorage {
         let content = try step { (state) throws(StorageError) in try Self.known(id, state).content }
         guard content.isComplete else { throw .incompleteContent(id) }
         let exporter = ContentExporter(
-            content: content, key: key, operations: LinuxFileOperations(), random: "\(getpid())-\(id.shortDescription)"
+            content: content, key: key, operations: LinuxFileOperations(), random: "\(getpid())-\(id.shortDescription)",
+            check: { () throws(StorageError) in }
         ) { (index) throws(StorageError) in try self.readChunk(id: id, index: index) }
         return try exporter.export(toDirectory: directory, name: name, overwrite: overwrite)
     }
@@ -174,7 +175,21 @@ public final class MemoryStorage: NodeStorage {
         }
     }
 
+    /// Nothing here takes long.
+    public func interrupt() {}
+
     public func close() { state.withLock { $0.isStopped = true } }
+
+    /// A copy of everything, as a backup of the disk would be; opened anew.
+    public func copy() -> MemoryStorage {
+        let copy = MemoryStorage(byteLimit: byteLimit)
+        let current = state.withLock { $0 }
+        copy.state.withLock { state in
+            state = current
+            state.isStopped = false
+        }
+        return copy
+    }
 
     private static func known(_ id: ContentID, _ state: State) throws(StorageError) -> Entry {
         guard let entry = state.entries[id] else { throw .unknownContent(id) }

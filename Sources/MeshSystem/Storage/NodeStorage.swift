@@ -1,7 +1,8 @@
 public import MeshBase
 
-/// What a node keeps across restarts. Every call is synchronous and may touch the disk: all of them are made from ONE
-/// storage thread (`WorkQueue`), never from the event loop, and two never overlap.
+/// What a node keeps across restarts. Every call is synchronous and may touch the disk: all of them are made from storage
+/// threads (`WorkQueue`), never from the event loop. Calls may overlap; those about one content must not, except that
+/// chunks may be read at any time. A long call (import, export, verify, finish) keeps no short one waiting.
 ///
 /// When a writing call returns, what it wrote survives a power cut. When it throws, nothing changed, or the store has
 /// stopped (`.stopped`) and a reopening verifies what is there.
@@ -53,6 +54,9 @@ public protocol NodeStorage: AnyObject, Sendable {
     ) throws(StorageError) -> ExportResult
 
     func usage() throws(StorageError) -> StorageUsage
+    /// The node is about to stop: long calls under way and later ones throw `.stopped` soon (within a block of 1 MiB);
+    /// settings, records and chunks are still taken. Any thread.
+    func interrupt()
     /// Ends all use; later calls throw `.stopped`.
     func close()
 }

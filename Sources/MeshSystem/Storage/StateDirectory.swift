@@ -24,6 +24,29 @@ final class StateDirectory: Sendable {
     /// Said outright: a child process that is just being started may still share the descriptor, and the lock with it.
     deinit { mesh_unlock_file(lock.descriptor) }
 
+    /// Whether a process of this machine holds the directory's lock now. False where there is none.
+    static func isHeld(_ path: String) -> Bool {
+        guard let file = try? OpenFile(path + "/lock", flags: O_RDWR) else { return false }
+        defer { mesh_unlock_file(file.descriptor) }
+        return mesh_lock_file(file.descriptor) == -EWOULDBLOCK
+    }
+
+    /// Removes what a store made in `path`, and `path` itself when a log at most is left in it. Does nothing while a
+    /// process holds it.
+    static func remove(_ path: String) {
+        // Held until the end, so that no other start finds half of it.
+        guard let directory = try? StateDirectory(path: path) else { return }
+        withExtendedLifetime(directory) {
+            for name in DirectoryListing.names(path + "/contents") { _ = unsafe unlink(path + "/contents/" + name) }
+            _ = unsafe rmdir(path + "/contents")
+            for name in DirectoryListing.names(path) where name.hasPrefix("catalogue.sqlite") || name == "lock" {
+                _ = unsafe unlink(path + "/" + name)
+            }
+            if DirectoryListing.names(path) == ["log"] { _ = unsafe unlink(path + "/log") }
+            _ = unsafe rmdir(path)
+        }
+    }
+
     private static func holder(_ path: String) -> Int32? {
         SmallFile.read(path).flatMap { text in Int32(text.prefix { $0 != "\n" }) }
     }

@@ -129,6 +129,7 @@ struct JournalWorld {
         var events: [ProtocolEvent] = []
         var added: [CommandToken: AttachmentSummary] = [:]
         var removed: Set<CommandToken> = []
+        var refused: [CommandToken: CommandError] = [:]
         var settled: [CommandToken: WaitOutcome] = [:]
         /// Bytes a second.
         var uplink = 12_500_000.0
@@ -338,6 +339,7 @@ struct JournalWorld {
             case .publish(let kind, let body, _): publish(kind, body, by: node)
             case .added(let token, let summary): nodes[node].added[token] = summary
             case .removed(let token): nodes[node].removed.insert(token)
+            case .refused(let token, let error): nodes[node].refused[token] = error
             case .settled(let token, let outcome): nodes[node].settled[token] = outcome
             case .changed: break
             case .event(let event): nodes[node].events.append(event)

@@ -284,6 +284,7 @@ final class GossipNetwork {
             case .recordVoided(let id): node.voided.append(id)
             case .persist(let id, let bytes): node.disk[id] = bytes
             case .published(let token, let id): node.published[token.value] = id
+            case .publishRefused: break
             case .userMessage(let message): node.messages.append(message)
             case .messageSettled(let token, let outcome): node.outcomes[token.value] = outcome
             case .event(let event): node.events.append(event)

@@ -276,4 +276,29 @@ import Testing
         }
         #expect(TestFile.names(small.path) == [])
     }
+
+    @Test func `what a killed export left is swept by the next one there, what another one writes is not`() throws {
+        let directory = TemporaryDirectory()
+        let opened = Lock<DiskStorage?>(nil)
+        let (first, second) = (SampleContent(100_000, seed: 1), SampleContent(100_000, seed: 2))
+        let folder = directory.file("out")
+        unsafe mkdir(folder, 0o755)
+        let operations = ScriptedFileOperations { step in
+            guard step == .write, let storage = opened.withLock({ $0.take() }) else { return }
+            _ = try? storage.export(second.id, to: folder, as: "second")
+        }
+        let storage = try DiskStorage(path: directory.file("state"), operations: operations)
+        for sample in [first, second] {
+            try sample.begin(in: storage)
+            try sample.writeAll(to: storage)
+            try storage.finishContent(id: sample.id)
+        }
+        TestFile.write([1, 2, 3], to: folder + "/.0123456789abcdef.starling-part")
+        opened.withLock { $0 = storage }
+
+        // The second export runs while the first is being written.
+        _ = try storage.export(first.id, to: folder, as: "first")
+
+        #expect(TestFile.names(folder).sorted() == ["first", "second"])
+    }
 }

@@ -27,6 +27,53 @@ import Testing
         #expect(seen.first == 0 && seen.last == 3_000_000 && seen == seen.sorted())
     }
 
+    @Test func `settings are kept while an import or a fetched content goes to the device`() throws {
+        let directory = TemporaryDirectory()
+        let opened = Lock<DiskStorage?>(nil)
+        let wasKept = Lock<[Bool]>([])
+        let other = try StorageThread(name: "other")
+        defer { other.stop() }
+        let operations = ScriptedFileOperations { step in
+            guard step == .syncFile, let storage = opened.withLock({ $0 }) else { return }
+            other.run { _ = try? storage.setSetting("name", [1]) }
+            for _ in 0..<2_000 where other.pendingCount > 0 { usleep(1_000) }
+            wasKept.withLock { $0.append(other.pendingCount == 0) }
+        }
+        let storage = try DiskStorage(path: directory.file("state"), operations: operations)
+        opened.withLock { $0 = storage }
+        TestFile.write(patternBytes(100_000), to: directory.file("a"))
+        let sample = SampleContent(70_000, seed: 3)
+
+        _ = try storage.importFile(directory.file("a"))
+        try sample.begin(in: storage)
+        try sample.writeAll(to: storage)
+        try storage.finishContent(id: sample.id)
+
+        #expect(wasKept.withLock { $0 } == [true, true])
+    }
+
+    @Test func `an interrupted import ends within a block and leaves nothing, and settings are still kept`() throws {
+        let directory = TemporaryDirectory()
+        let storage = try DiskStorage(path: directory.file("state"))
+        TestFile.write(patternBytes(8 << 20), to: directory.file("a"))
+        let sample = SampleContent(3_000_000)
+        try sample.begin(in: storage)
+        try sample.writeAll(to: storage)
+
+        var last: UInt64 = 0
+        #expect(throws: StorageError.stopped) {
+            _ = try storage.importFile(path: directory.file("a"), key: journalKey, byteLimit: .max) { done, _ in
+                last = done
+                if done > 0 { storage.interrupt() }
+            }
+        }
+
+        #expect(last <= 2 << 20)
+        #expect(TestFile.names(directory.file("state/contents")) == ["\(sample.id).part"])
+        #expect(throws: StorageError.stopped) { try storage.verifyPartial(id: sample.id, key: journalKey) }
+        try storage.setSetting("name", [1])
+    }
+
     @Test func `the same content is stored once, a partial one is completed by the file`() throws {
         let directory = TemporaryDirectory()
         let storage = try DiskStorage(path: directory.file("state"))
