@@ -46,9 +46,11 @@ struct BackgroundNode {
 
     private static func storage(_ path: String, _ number: Int32) -> CommandFailure {
         CommandFailure(
-            code: number == ENOSPC ? "storageFull" : "storageUnreadable",
+            code: number == ENOSPC || number == EDQUOT ? "storageFull" : "storageUnreadable",
             message: "\(SafeText.escaped(path)) cannot be written: \(ProcessEnvironment.reason(number))",
-            hint: "STARLING_STATE=/a/directory/of/yours starling up", exit: .storage)
+            hint: number == ENOSPC || number == EDQUOT
+                ? "free some space, or use another directory: STARLING_STATE=DIR starling up"
+                : "STARLING_STATE=/a/directory/of/yours starling up", exit: .storage)
     }
 
     private static func openLog(_ path: String) throws -> Int32 {

@@ -54,7 +54,14 @@ struct DoctorCommand {
         if number == 0 { number = ProcessEnvironment.replaceFile(probe, with: Array("probe".utf8)) }
         unsafe unlink(probe)
         guard number == 0 else {
-            let fix = number == ENOSPC ? "free some space" : "chmod u+rwx \(root), or export STARLING_STATE=/elsewhere"
+            let elsewhere = "export STARLING_STATE=/elsewhere"
+            let fix =
+                switch number {
+                case ENOSPC, EDQUOT: "free some space, or \(elsewhere)"
+                case EROFS: "its file system is read-only: mount it writable, or \(elsewhere)"
+                case EACCES, EPERM: "chmod u+rwx \(root), or \(elsewhere)"
+                default: elsewhere
+                }
             return bad("state", "fail", "\(root) cannot be written: \(ProcessEnvironment.reason(number))", fix: fix)
         }
         let nodes = ProcessEnvironment.names(in: root).filter { ProcessEnvironment.isDirectory("\(root)/\($0)") }

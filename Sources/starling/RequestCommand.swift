@@ -164,7 +164,7 @@ struct DownCommand {
         var worst: CommandFailure?
         // All are asked before any is waited for.
         let asked = connections.map { connection in
-            (connection, Result { () throws(CommandFailure) in try Self.ask(connection) })
+            (connection, Result { () throws(CommandFailure) in try Self.ask(connection, paths: command.paths) })
         }
         for (connection, result) in asked {
             do throws(CommandFailure) {
@@ -181,16 +181,24 @@ struct DownCommand {
     }
 
     /// Asks the node to end; returns its process, as far as it said.
-    static func ask(_ connection: ControlConnection) throws(CommandFailure) -> Int32? {
+    static func ask(_ connection: ControlConnection, paths: NodePaths? = nil) throws(CommandFailure) -> Int32? {
         let status = connection.answer(to: ["verb": "status"], milliseconds: 1_000)
         let pid = status?["node"]?["pid"]?.integerValue.flatMap { Int32(exactly: $0) }
         // `answer` leaves the closing line of its request unread.
         _ = connection.next(milliseconds: 1_000)
         guard connection.send(["verb": "down"]) else { throw RequestCommand.lost(connection.nodeName) }
-        return pid
+        return pid ?? paths.flatMap { holder(of: connection.nodeName, $0) }
     }
 
-    /// Waits up to five seconds until the process is gone.
+    /// The process that holds the state directory, as its lock says: for one that does not answer.
+    private static func holder(of name: String, _ paths: NodePaths) -> Int32? {
+        guard let directory = try? paths.stateDirectory(of: name),
+            let bytes = ProcessEnvironment.file(directory + "/lock", limit: 64)
+        else { return nil }
+        return Int32(String(decoding: bytes, as: UTF8.self).filter { !$0.isWhitespace })
+    }
+
+    /// Waits up to ten seconds until the process is gone, and with it its lock and its port.
     static func awaitEnd(of pid: Int32?, _ connection: ControlConnection) throws(CommandFailure) {
         loop: while true {
             switch connection.next(milliseconds: 5_000) {
@@ -199,18 +207,40 @@ struct DownCommand {
             // The node may be gone before its last line is read.
             case .failure(let failure) where failure.code == "nodeGone": break loop
             case .failure(let failure): throw failure
-            case .timedOut: throw RequestCommand.silent(connection.nodeName)
+            case .timedOut: throw stuck(connection.nodeName, pid)
             }
         }
         guard let pid, pid > 1 else { return }
-        for _ in 0..<500 where isRunning(pid) { usleep(10_000) }
+        for _ in 0..<1_000 {
+            guard isRunning(pid) else { return }
+            usleep(10_000)
+        }
+        throw stuck(connection.nodeName, pid)
     }
+
+    private static func stuck(_ name: String, _ pid: Int32?) -> CommandFailure {
+        guard let pid else { return RequestCommand.silent(name) }
+        let message =
+            isStopped(pid)
+            ? "\(name) does not answer: its process \(pid) is stopped"
+            : "\(name) has not ended yet; its process is \(pid)"
+        return CommandFailure(
+            code: "timedOut", message: message,
+            hint: isStopped(pid) ? "kill -CONT \(pid), or kill -9 \(pid)" : "wait for it, or: kill -9 \(pid)",
+            exit: .unreachable)
+    }
+
+    private static func isStopped(_ pid: Int32) -> Bool { state(of: pid) == "T" }
 
     /// A process that ended and was not collected by its parent yet is still listed, as a zombie.
     private static func isRunning(_ pid: Int32) -> Bool {
-        guard let bytes = ProcessEnvironment.file("/proc/\(pid)/stat", limit: 4_096) else { return false }
-        // The state stands behind the name in parentheses, which may hold anything.
-        let state = String(decoding: bytes, as: UTF8.self).split(separator: ")").last?.split(separator: " ").first
+        guard let state = state(of: pid) else { return false }
         return state != "Z" && state != "X"
+    }
+
+    private static func state(of pid: Int32) -> Substring? {
+        guard let bytes = ProcessEnvironment.file("/proc/\(pid)/stat", limit: 4_096) else { return nil }
+        // The state stands behind the name in parentheses, which may hold anything.
+        return String(decoding: bytes, as: UTF8.self).split(separator: ")").last?.split(separator: " ").first
     }
 }

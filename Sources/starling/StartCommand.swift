@@ -22,6 +22,10 @@ struct StartCommand {
     }
 
     private func start(_ options: NodeOptions) throws -> ExitCode {
+        if let refusal = NodeProgram.refusal(of: options), let failure = CommandFailure(json: refusal.json) {
+            if options.ephemeral { TemporaryDirectory.remove(options.stateDirectory) }
+            throw failure
+        }
         guard invocation.flag("background") else {
             return NodeForeground(options: options, printer: command.printer).run()
         }
@@ -49,7 +53,7 @@ struct StartCommand {
         let name = settings["name"] ?? ProcessEnvironment.machineName()
         let isEphemeral = invocation.flag("ephemeral")
         let directory =
-            isEphemeral ? try TemporaryDirectory.make("starling-\(name)") : try command.paths.stateDirectory(of: name)
+            isEphemeral ? try TemporaryDirectory.makeForNode(name) : try command.paths.stateDirectory(of: name)
         var options = NodeOptions(
             name: name, stateDirectory: directory, controlSocketPath: try command.paths.controlSocket(for: name))
         options.meshLabel = invocation.text("mesh")
@@ -137,7 +141,6 @@ enum AddressLookUp {
 /// Directories that go when the node goes.
 enum TemporaryDirectory {
     static func make(_ prefix: String) throws -> String {
-        let base = ProcessEnvironment.variable("TMPDIR").flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/tmp"
         var template = Array("\(base)/\(prefix)-XXXXXX".utf8CString)
         guard unsafe mkdtemp(&template) != nil else {
             throw CommandFailure(
@@ -146,6 +149,24 @@ enum TemporaryDirectory {
                 hint: "TMPDIR=/a/directory/of/yours starling …", exit: .storage)
         }
         return String(decoding: template.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+
+    private static let nodePrefix = "starling-eph-"
+
+    /// For a node that leaves nothing. Those of earlier ones that were killed, and could not remove theirs, go now.
+    static func makeForNode(_ name: String) throws -> String {
+        for entry in ProcessEnvironment.names(in: base) where entry.hasPrefix(nodePrefix) {
+            let path = "\(base)/\(entry)"
+            // One that is just being made has no store yet.
+            if ProcessEnvironment.isOwnDirectory(path), DiskStorage.exists(at: path), !DiskStorage.isInUse(at: path) {
+                remove(path)
+            }
+        }
+        return try make(nodePrefix + name)
+    }
+
+    private static var base: String {
+        ProcessEnvironment.variable("TMPDIR").flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/tmp"
     }
 
     /// Removes what `make` made, without following links. Anything else than such a directory is left alone.

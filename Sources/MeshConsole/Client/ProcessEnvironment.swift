@@ -126,7 +126,10 @@ public enum ProcessEnvironment {
         var made = ""
         for part in path.split(separator: "/") {
             made += "/" + part
-            if unsafe mkdir(made, 0o700) != 0, errno != EEXIST, !isDirectory(made) { return errno }
+            guard unsafe mkdir(made, 0o700) != 0 else { continue }
+            // Kept before anything else asks the system: it is this directory's error that explains the rest.
+            let number = errno
+            if number != EEXIST, !isDirectory(made) { return number }
         }
         return isDirectory(path) ? 0 : ENOTDIR
     }

@@ -8,7 +8,8 @@ extension CommandTable {
             repeats: true),
         OptionSpecification("no-discovery", nil, "", "neither search the local network nor be found there"),
         OptionSpecification(
-            "max-attachment", .size, "SIZE", "the largest file that `journal add` takes", default: "100 MiB"),
+            "max-attachment", .size, "SIZE", "the largest file that is added here or fetched from others",
+            default: "100 MiB"),
         OptionSpecification("ephemeral", nil, "", "keep nothing: identity and files go when the node goes"),
         OptionSpecification("background", nil, "", "return when the node is ready and leave it running"),
     ]

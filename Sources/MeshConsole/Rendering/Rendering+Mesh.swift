@@ -11,8 +11,8 @@ extension Rendering {
         var lines = ["node     " + node1.joined(separator: "  ")]
         if let mesh = object["mesh"], mesh != .null {
             let count = mesh["memberCount"]?.integerValue ?? 0
-            lines.append(
-                "mesh     \(text(mesh["label"], absent: "(no label)"))  \(count) \(count == 1 ? "member" : "members")")
+            let state = mesh["hasLeft"]?.boolValue == true ? "left" : "\(count) \(count == 1 ? "member" : "members")"
+            lines.append("mesh     \(text(mesh["label"], absent: "(no label)"))  \(state)")
         } else {
             lines.append("mesh     none")
         }
@@ -24,6 +24,9 @@ extension Rendering {
             let count = journal["attachmentCount"]?.integerValue ?? 0
             let size = Quantity.bytes(journal["bytes"]?.numberValue ?? 0)
             lines.append("journal  \(count) \(count == 1 ? "attachment" : "attachments"), \(size)")
+        }
+        if let storage = object["storage"], storage != .null {
+            lines.append("storage  \(text(storage["message"])); \(text(storage["hint"]))")
         }
         if let clock = object["clock"], clock != .null { lines.append("clock    " + clockSummary(clock)) }
         if let list = object["peers"]?.arrayValue, !list.isEmpty { lines += [""] + peers(list) }
