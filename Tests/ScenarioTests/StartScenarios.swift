@@ -127,6 +127,25 @@ extension Scenarios {
             #expect(Date.now.timeIntervalSince(started) < 30)
         }
 
+        @Test func `the control socket outlives a want of descriptors`() async throws {
+            let household = try Household()
+            defer { household.end() }
+            let ana = try await household.up("ana")
+
+            // Room for two more descriptors, and six readers who want one each.
+            let shortage = try await household.shell(
+                """
+                limit=$(( $(ls /proc/\(ana.pid)/fd | sort -n | tail -1) + 3 ))
+                prlimit --pid \(ana.pid) --nofile=$limit:1024 || exit 9
+                for reader in 1 2 3 4 5 6; do $STARLING events --follow -n ana > /dev/null 2>&1 & readers="$readers $!"; done
+                sleep 1.5
+                kill $readers
+                """, seconds: 20)
+            #expect(shortage.exit == 0, "\(shortage)")
+
+            #expect(try await ana.ask("status").exit == 0)
+        }
+
         @Test func `down of a stopped process names it`() async throws {
             let household = try Household()
             defer { household.end() }

@@ -205,7 +205,9 @@ extension [JournalOutput] {
     }
 
     @Test func `AB-75 one bad leaf refuses the whole page, and another holder is asked`() {
-        var rig = Rig()
+        var configuration = JournalConfiguration()
+        configuration.maximumFetchBytes = 1 << 30
+        var rig = Rig(configuration)
         let leaves = (0..<5_000).map { Digest.hash32([UInt8($0 & 255), UInt8($0 >> 8), 1]) }
         let byteCount = UInt64(5_000 * 65_536)
         let roots = ChunkTree.pageRoots(key: TestFile.key, leaves: leaves)
