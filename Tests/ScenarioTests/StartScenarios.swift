@@ -132,10 +132,10 @@ extension Scenarios {
             defer { household.end() }
             let ana = try await household.up("ana")
 
-            // Room for two more descriptors, and six readers who want one each.
+            // Room for one more descriptor at most, and six readers who want one each.
             let shortage = try await household.shell(
                 """
-                limit=$(( $(ls /proc/\(ana.pid)/fd | sort -n | tail -1) + 3 ))
+                limit=$(( $(ls /proc/\(ana.pid)/fd | wc -l) + 1 ))
                 prlimit --pid \(ana.pid) --nofile=$limit:1024 || exit 9
                 for reader in 1 2 3 4 5 6; do $STARLING events --follow -n ana > /dev/null 2>&1 & readers="$readers $!"; done
                 sleep 1.5
