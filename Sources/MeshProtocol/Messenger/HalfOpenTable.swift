@@ -13,7 +13,7 @@ struct HalfOpenTable: Sendable {
         var handshake: NoiseHandshake
         let secretID: SecretID
         let source: SocketAddress
-        /// Its `mac1` names the INIT.
+        /// Its `mac1` and the source name the INIT.
         let initiationMAC: Bytes16
         /// The RESP, for the same INIT again.
         let response: [UInt8]
@@ -52,7 +52,9 @@ struct HalfOpenTable: Sendable {
 
     mutating func insert(_ entry: Entry) { entries.append(entry) }
 
-    func entry(initiationMAC: Bytes16) -> Entry? { entries.first { $0.initiationMAC == initiationMAC } }
+    func entry(initiationMAC: Bytes16, source: SocketAddress) -> Entry? {
+        entries.first { $0.initiationMAC == initiationMAC && $0.source == source }
+    }
 
     func entry(localIndex: UInt32) -> Entry? { entries.first { $0.localIndex == localIndex } }
 

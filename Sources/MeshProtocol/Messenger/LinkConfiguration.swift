@@ -100,9 +100,12 @@ public struct LinkConfiguration: Sendable {
 
     // MARK: Incoming
 
-    /// Messages in pieces, and bytes of them, held for one peer; and how long without progress (AB-21).
+    /// Reliable messages in pieces, and bytes of them, held for one peer (AB-21). The sender keeps below.
     public var maximumOpenMessages = 64
     public var maximumOpenBytes = 4 << 20
+    /// The same of unreliable ones, which no sender counts; and how long these are held without progress.
+    public var maximumOpenUnreliableMessages = 16
+    public var maximumOpenUnreliableBytes = 1 << 20
     public var openMessageLife: TimeSpan = .seconds(10)
     /// PATH_CHALLENGEs waiting for their answer (AB-31).
     public var maximumPathResponses = 8

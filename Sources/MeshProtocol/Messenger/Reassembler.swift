@@ -3,9 +3,12 @@ import MeshWire
 
 /// Puts messages together that came in pieces.
 ///
-/// Memory grows with bytes that are really there, never with what a frame declares (AB-19, AB-29). Per peer at most 64
-/// open messages and 4 MiB; beyond, the oldest goes, and after 10 s without progress any (AB-21). The first fragment pins
-/// size, channel and kind; another size, or other bytes at the same place, drops the message (AB-24, AB-25).
+/// Memory grows with bytes that are really there, never with what a frame declares (AB-19, AB-29). Reliable messages and
+/// others have a share each (AB-21), because the pieces of a reliable one were acknowledged and will not come again: 64
+/// messages and 4 MiB, which a sender that keeps to the protocol never exceeds, so that none of its is ever dropped; 16
+/// messages and 1 MiB of the others, of which the oldest goes beyond that, and any after 10 s without progress. The first
+/// fragment pins size, channel and kind; another size, or other bytes at the same place, drops the message (AB-24,
+/// AB-25).
 struct Reassembler: Sendable {
     enum Outcome: Sendable {
         /// Taken, or already held.
@@ -32,21 +35,37 @@ struct Reassembler: Sendable {
 
     /// Oldest first.
     private var partials: [Partial] = []
-    private(set) var heldBytes = 0
+    private var reliable: Share
+    private var unreliable: Share
     private(set) var abandoned: UInt64 = 0
     /// Ids given up: the rest of their pieces is not worth a new start.
     private var abandonedIDs: [UInt64] = []
-    private let maximumOpen: Int
-    private let maximumBytes: Int
     private let life: TimeSpan
 
+    /// What messages of one kind hold, and may.
+    private struct Share: Sendable {
+        var count = 0
+        var bytes = 0
+        let maximumCount: Int
+        let maximumBytes: Int
+    }
+
     init(configuration: LinkConfiguration) {
-        maximumOpen = configuration.maximumOpenMessages
-        maximumBytes = configuration.maximumOpenBytes
+        reliable = Share(
+            maximumCount: configuration.maximumOpenMessages, maximumBytes: configuration.maximumOpenBytes)
+        unreliable = Share(
+            maximumCount: configuration.maximumOpenUnreliableMessages,
+            maximumBytes: configuration.maximumOpenUnreliableBytes)
         life = configuration.openMessageLife
     }
 
     var openCount: Int { partials.count }
+    var heldBytes: Int { reliable.bytes + unreliable.bytes }
+
+    private subscript(share isReliable: Bool) -> Share {
+        get { isReliable ? reliable : unreliable }
+        set { if isReliable { reliable = newValue } else { unreliable = newValue } }
+    }
 
     /// `data`: the fragment's bytes, already checked to lie within the message and to end on a slot's border or the end.
     mutating func insert(_ fragment: FragmentFrame, data: Span<UInt8>, listenedFor: TimeSpan) -> Outcome {
@@ -82,7 +101,9 @@ struct Reassembler: Sendable {
     private mutating func place(of fragment: FragmentFrame, listenedFor: TimeSpan) -> Int {
         // The newest is the likeliest.
         if let position = partials.lastIndex(where: { $0.messageID == fragment.messageID }) { return position }
-        while partials.count >= maximumOpen { abandonOldest() }
+        let share = self[share: fragment.isReliable]
+        if share.count >= share.maximumCount { abandonOldest(isReliable: fragment.isReliable) }
+        self[share: fragment.isReliable].count += 1
         partials.append(
             Partial(
                 messageID: fragment.messageID, channel: fragment.channel, isReliable: fragment.isReliable,
@@ -93,7 +114,7 @@ struct Reassembler: Sendable {
     private mutating func store(_ part: Span<UInt8>, at offset: Int, slots: Range<Int>, in position: Int) {
         partials[position].held.insert(slots)
         partials[position].heldBytes += part.count
-        heldBytes += part.count
+        self[share: partials[position].isReliable].bytes += part.count
         if offset == partials[position].beginning.count {
             unsafe part.withUnsafeBufferPointer { part in
                 unsafe partials[position].beginning.append(contentsOf: part)
@@ -133,12 +154,13 @@ struct Reassembler: Sendable {
     }
 
     private mutating func finish(_ position: Int, keeping messageID: UInt64) -> Outcome {
+        let isReliable = partials[position].isReliable
         if partials[position].beginning.count == partials[position].totalBytes {
-            heldBytes -= partials[position].heldBytes
-            let partial = partials.remove(at: position)
-            return .complete(partial.beginning)
+            return .complete(remove(at: position).beginning)
         }
-        while heldBytes > maximumBytes, !partials.isEmpty { abandonOldest() }
+        while self[share: isReliable].bytes > self[share: isReliable].maximumBytes {
+            abandonOldest(isReliable: isReliable)
+        }
         return .stored
     }
 
@@ -147,11 +169,21 @@ struct Reassembler: Sendable {
         return .refused
     }
 
-    private mutating func abandonOldest() { abandon(0) }
+    /// Of a kind that holds something. Reliable ones go only when the peer sends more than it may.
+    private mutating func abandonOldest(isReliable: Bool) {
+        guard let position = partials.firstIndex(where: { $0.isReliable == isReliable }) else { return }
+        abandon(position)
+    }
+
+    private mutating func remove(at position: Int) -> Partial {
+        let partial = partials.remove(at: position)
+        self[share: partial.isReliable].count -= 1
+        self[share: partial.isReliable].bytes -= partial.heldBytes
+        return partial
+    }
 
     private mutating func abandon(_ position: Int) {
-        let partial = partials.remove(at: position)
-        heldBytes -= partial.heldBytes
+        let partial = remove(at: position)
         abandoned += 1
         if abandonedIDs.count >= 64 { abandonedIDs.removeFirst() }
         abandonedIDs.append(partial.messageID)
@@ -160,19 +192,24 @@ struct Reassembler: Sendable {
     /// Forgets a message that came whole after all.
     mutating func discard(_ messageID: UInt64) {
         guard let position = partials.firstIndex(where: { $0.messageID == messageID }) else { return }
-        heldBytes -= partials[position].heldBytes
-        partials.remove(at: position)
+        _ = remove(at: position)
     }
 
-    /// Drops messages without progress. `listenedFor`: how long the link has been hearing its peer in all.
+    /// Drops unreliable messages without progress. A reliable one waits as long as its link lives: more urgent messages
+    /// may keep its rest back for long. `listenedFor`: how long the link has been hearing its peer in all.
     mutating func expire(listenedFor: TimeSpan) {
-        while let position = partials.firstIndex(where: { listenedFor - $0.progressAt > life }) { abandon(position) }
+        while let position = partials.firstIndex(where: { !$0.isReliable && listenedFor - $0.progressAt > life }) {
+            abandon(position)
+        }
     }
 
     /// The peer began anew: nothing of before will be completed.
     mutating func removeAll() {
         partials.removeAll()
         abandonedIDs.removeAll()
-        heldBytes = 0
+        for isReliable in [true, false] {
+            self[share: isReliable].count = 0
+            self[share: isReliable].bytes = 0
+        }
     }
 }

@@ -214,7 +214,7 @@ struct SendQueue: Sendable {
             last = range.lowerBound + fitting
             end = last * slotBytes
         }
-        guard end > start, let messageID = entries[index].messageID else { return false }
+        guard end > start, let messageID = entries[index].messageID, openPieces(of: index) else { return false }
         FragmentFrame.append(
             messageID: messageID, firstSlot: range.lowerBound, totalBytes: total,
             channel: entries[index].message.channel.rawValue, isReliable: entries[index].message.isReliable,
@@ -241,12 +241,7 @@ struct SendQueue: Sendable {
     private mutating func giveID(_ index: Int, emptyRoom: Int) -> Bool {
         let message = entries[index].message
         let goesInPieces = Self.wholeFrameBytes(message) > emptyRoom
-        if goesInPieces, message.isReliable, !entries[index].isOpenInPieces {
-            guard hasPlaceForPieces(message) else { return false }
-            entries[index].isOpenInPieces = true
-            openPieces += 1
-            openPieceBytes += message.payload.count
-        }
+        if goesInPieces, !openPieces(of: index) { return false }
         guard entries[index].messageID == nil else { return true }
         // Every piece may turn out to be needed once the datagrams get smaller, so every reliable message has an id.
         guard message.isReliable || goesInPieces || message.payload.count > 4 * WireLimits.fragmentSlotBytes else {
@@ -256,6 +251,18 @@ struct SendQueue: Sendable {
         entries[index].messageID = epoch << 40 | (nextSequence & 0xff_ffff_ffff)
         nextSequence += 1
         finishedSequences.append(!message.isReliable)
+        return true
+    }
+
+    /// Counts a reliable message among those that the peer may hold in pieces; `false` when it must wait for a place. Also
+    /// asked for one that would fit a datagram and is cut all the same to fill the rest of another.
+    private mutating func openPieces(of index: Int) -> Bool {
+        let message = entries[index].message
+        guard message.isReliable, !entries[index].isOpenInPieces else { return true }
+        guard hasPlaceForPieces(message) else { return false }
+        entries[index].isOpenInPieces = true
+        openPieces += 1
+        openPieceBytes += message.payload.count
         return true
     }
 

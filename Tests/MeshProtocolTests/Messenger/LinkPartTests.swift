@@ -89,8 +89,10 @@ import Testing
 }
 
 @Suite struct ReassemblerTests {
-    private func fragment(_ id: UInt64, _ slot: Int, _ total: Int, _ data: [UInt8]) throws -> (FragmentFrame, [UInt8]) {
-        let bytes = LinkPipe.fragment(id: id, slot: slot, total: total, data: data)
+    private func fragment(
+        _ id: UInt64, _ slot: Int, _ total: Int, _ data: [UInt8], isReliable: Bool
+    ) throws -> (FragmentFrame, [UInt8]) {
+        let bytes = LinkPipe.fragment(id: id, slot: slot, total: total, reliable: isReliable, data: data)
         var position = 0
         guard case .fragment(let frame) = try Frame.next(in: bytes.span, at: &position) else {
             throw WireError.invalidValue
@@ -100,9 +102,9 @@ import Testing
 
     private func insert(
         _ reassembler: inout Reassembler, _ id: UInt64, _ slot: Int, _ total: Int, _ data: [UInt8],
-        at time: TimeSpan = .zero
+        isReliable: Bool = true, at time: TimeSpan = .zero
     ) throws -> Reassembler.Outcome {
-        let (frame, data) = try fragment(id, slot, total, data)
+        let (frame, data) = try fragment(id, slot, total, data, isReliable: isReliable)
         return reassembler.insert(frame, data: data.span, listenedFor: time)
     }
 
@@ -127,20 +129,39 @@ import Testing
         }
     }
 
-    @Test func `AB-21 odd fragments of 1000 messages hold at most 64 messages and 4 MiB, and go after 10 s`() throws {
+    @Test(arguments: [(true, 64, 4 << 20), (false, 16, 1 << 20)])
+    func `AB-21 odd fragments of 1000 messages hold at most 64 messages and 4 MiB, or 16 and 1 MiB of unreliable ones`(
+        isReliable: Bool, count: Int, byteCount: Int
+    ) throws {
         var reassembler = Reassembler(configuration: LinkConfiguration())
         for id in 0..<1000 as Range<UInt64> {
             for slot in stride(from: 1, to: 255, by: 2) {
-                _ = try insert(&reassembler, id, slot, 262_144, slotBytes)
-                #expect(reassembler.openCount <= 64)
-                #expect(reassembler.heldBytes <= 4 << 20)
+                _ = try insert(&reassembler, id, slot, 262_144, slotBytes, isReliable: isReliable)
+                #expect(reassembler.openCount <= count)
+                #expect(reassembler.heldBytes <= byteCount)
             }
             if id > 70 { break }
         }
         #expect(reassembler.abandoned > 0)
         reassembler.expire(listenedFor: .seconds(11))
-        #expect(reassembler.openCount == 0)
-        #expect(reassembler.heldBytes == 0)
+        #expect((reassembler.openCount == 0) == !isReliable, "unreliable ones go after 10 s")
+    }
+
+    @Test func `acknowledged pieces of a reliable message outlast any number of unreliable ones and any silence`()
+        throws
+    {
+        var reassembler = Reassembler(configuration: LinkConfiguration())
+        _ = try insert(&reassembler, 1, 0, 2048, slotBytes)
+        for id in 2..<500 as Range<UInt64> {
+            for slot in 0..<200 { _ = try insert(&reassembler, id, slot, 262_144, slotBytes, isReliable: false) }
+        }
+        reassembler.expire(listenedFor: .seconds(3_600))
+
+        guard case .complete(let bytes) = try insert(&reassembler, 1, 1, 2048, slotBytes, at: .seconds(3_600)) else {
+            Issue.record("a reliable message was lost")
+            return
+        }
+        #expect(bytes.count == 2048)
     }
 
     @Test func `AB-19 AB-29 a huge declared size with one slot holds one slot`() throws {
