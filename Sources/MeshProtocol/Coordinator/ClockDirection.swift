@@ -183,6 +183,22 @@ struct ClockDirection: Sendable {
         return Value(value: value, count: count, spread: edge.spread)
     }
 
+    /// The least value of every block, with its age at `instant`: a delay is never negative, so each limits the offset.
+    /// The open block as of the last `prepare`.
+    func limits(at instant: Double) -> [ClockLimits.Point] {
+        var points: [ClockLimits.Point] = []
+        points.reserveCapacity(closed.count + 1)
+        for block in closed {
+            if let point = block.least.first {
+                points.append(.init(age: max(0, instant - point.at), limit: point.value))
+            }
+        }
+        if let point = openSummary?.least.first {
+            points.append(.init(age: max(0, instant - point.at), limit: point.value))
+        }
+        return points
+    }
+
     /// Where in `closed` the first block from `first` on stands.
     private func firstPlace(from first: Int64) -> Int {
         var low = 0

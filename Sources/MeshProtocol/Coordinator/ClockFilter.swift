@@ -29,13 +29,11 @@ struct ClockFilter: Sendable {
         var roundTrip: TimeSpan
         /// Samples in the direction that has fewer.
         var sampleCount: Int
-        /// What noise and drift, and an offset that is not the edges' middle, may add to half the round trip, nanoseconds.
-        var slack: Double
-
-        /// Whatever the asymmetry, the offset is within this. One exchange is enough for that: no delay is negative.
-        var bound: TimeSpan {
-            TimeSpan(nanoseconds: max(0, roundTrip.nanoseconds / 2)) + TimeSpan(nanoseconds: clampedNanoseconds(slack))
-        }
+        /// Whatever the asymmetry and the noise, the offset is within this at `at`: how far the farther end of what the
+        /// measured differences leave possible lies (`ClockLimits`). One exchange is enough for that.
+        var bound: TimeSpan
+        /// How far the rate may be off at worst: what the bound grows by after `at`.
+        var rateLimit: Double
 
         func offset(at now: HostTime) -> TimeSpan {
             offset + TimeSpan(nanoseconds: clampedNanoseconds(Double(now.since(at).nanoseconds) * rate))
@@ -77,9 +75,6 @@ struct ClockFilter: Sendable {
     private var contradictions = 0
     private var isQuiet = false
     private var usesMedian = false
-    /// There were blocks enough to see how far apart they lie.
-    private var isScatterKnown = false
-
     /// Blocks that an offset and a rate look back.
     struct Window: Hashable, Sendable {
         var offset: Int
@@ -166,20 +161,26 @@ struct ClockFilter: Sendable {
         }
         // A rate that is off by its error moves the window's mean age of samples.
         let ageing = slope.error * min(instant, Double(blocks) * outward.blockLength) / 2
-        isScatterKnown = isScatterKnown || slope.isMeasured
+        let (bound, rateLimit) = limits(of: difference, rate: slope.rate, at: instant)
         let fresh = Estimate(
             at: now, offset: base + TimeSpan(nanoseconds: clampedNanoseconds(difference)), rate: slope.rate,
             rateError: slope.error, scatter: scatter + (slope.edgeScatter == nil ? 0 : ageing),
             roundTrip: TimeSpan(nanoseconds: clampedNanoseconds(max(0, edge.out.value + edge.back.value))),
             sampleCount: min(edge.out.count, edge.back.count),
-            slack: slack(scatter: scatter, at: instant) + abs(difference - edge.difference))
+            bound: bound, rateLimit: rateLimit)
         estimate = fresh
         return fresh
     }
 
-    /// Twice the scatter; before that is known, no more than timestamps and the worst pair of oscillators can add.
-    private func slack(scatter: Double, at instant: Double) -> Double {
-        isScatterKnown ? 2 * scatter : min(2 * scatter, 2 * Self.scatterFloor + Self.maximumRate * max(0, instant))
+    /// How far the true offset can lie from `difference`, and the true rate from `rate`.
+    private func limits(of difference: Double, rate: Double, at instant: Double) -> (TimeSpan, Double) {
+        let limits = ClockLimits(
+            above: outward.limits(at: instant),
+            below: inward.limits(at: instant).map { .init(age: $0.age, limit: -$0.limit) })
+        guard let ranges = limits.ranges() else { return (TimeSpan(nanoseconds: .max), Self.maximumRate) }
+        let farthest = max(ranges.offset.upperBound - difference, difference - ranges.offset.lowerBound)
+        let rateLimit = max(ranges.rate.upperBound - rate, rate - ranges.rate.lowerBound) + ClockLimits.wander
+        return (TimeSpan(nanoseconds: clampedNanoseconds(farthest + 2 * Self.scatterFloor)), rateLimit)
     }
 
     private struct Values {
@@ -218,7 +219,6 @@ struct ClockFilter: Sendable {
         var error: Double
         var edgeScatter: Double?
         var medianScatter: Double?
-        var isMeasured = false
     }
 
     private mutating func fitRate(newest: Int64, blocks: Int) -> Slope {
@@ -240,7 +240,7 @@ struct ClockFilter: Sendable {
         let error = min(Self.priorRateError, chosen.rateError)
         return Slope(
             rate: shrunk(clamped, chosen.rateError), error: error, edgeScatter: edge.scatter,
-            medianScatter: middle?.scatter, isMeasured: true)
+            medianScatter: middle?.scatter)
     }
 
     /// A short noisy measurement counts only as far as it knows more than the prior does.

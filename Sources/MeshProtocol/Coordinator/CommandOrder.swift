@@ -56,6 +56,13 @@ public struct CommandOrder: Hashable, Sendable {
         return true
     }
 
+    /// Takes a void record out; `false` when it is not here. What gave way for it before does not come back.
+    public mutating func remove(_ id: RecordID) -> Bool {
+        guard let place = entries.lastIndex(where: { $0.id == id }) else { return false }
+        entries.remove(at: place)
+        return true
+    }
+
     private func position(of entry: Entry) -> Int {
         var low = 0
         var high = entries.count

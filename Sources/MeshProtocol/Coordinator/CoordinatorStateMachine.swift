@@ -6,7 +6,7 @@ import MeshWire
 public enum CoordinatorOutput: Hashable, Sendable {
     case send(ClockMessage, to: PeerID, priority: Priority, isReliable: Bool)
     case event(ProtocolEvent)
-    /// A record found its place in the total order.
+    /// A record found its place in the total order, or lost it.
     case orderChanged
 }
 
@@ -21,6 +21,8 @@ public enum CoordinatorCommand: Sendable {
     /// The four instants of one exchange. Every datagram brings one; cost O(1), no allocation in the steady state.
     case sample(PeerID, ClockSample)
     case recordAccepted(AcceptedRecord)
+    /// A record that was accepted counts no longer: it loses its place in the order.
+    case recordVoided(RecordID)
     /// The machine slept until this instant: everything measured before it is worthless.
     case suspended(HostTime)
     /// The members now believed alive; this node's own id among them is ignored.
@@ -40,8 +42,10 @@ public struct ClockSummary: Hashable, Sendable {
 
     /// The number line, as text that is equal on all members of one mesh.
     public var epoch: String
-    /// Bound on the difference between this node's mesh time and any linked member's at one instant.
+    /// Bound on the difference between this node's mesh time and any linked member's at one instant; `unknownError`
+    /// while nothing is known: when joining, and before the first member that is here was compared with.
     public var error: TimeSpan
+    public static let unknownError = TimeSpan(nanoseconds: .max)
     /// How much faster the mesh clock runs than this node's host clock.
     public var ratePartsPerMillion: Double
     public var state: State
@@ -51,7 +55,7 @@ public struct ClockSummary: Hashable, Sendable {
 public struct PeerOffset: Hashable, Sendable {
     /// The peer's host clock minus ours, now.
     public var offset: TimeSpan
-    /// Hard bound: half the least round trip and what scatters around it. No packet can show less.
+    /// Hard bound, whatever the path: no delay is negative, so no exchange puts the offset further off.
     public var error: TimeSpan
     /// Standard deviation of the estimate by its own scatter; says nothing about a path's asymmetry.
     public var scatter: TimeSpan
@@ -149,6 +153,7 @@ public struct CoordinatorStateMachine: Sendable {
         case .linkDown(let peer): if let index = index(of: peer) { neighbours.remove(at: index) }
         case .sample(let peer, let sample): take(sample, of: peer, at: now)
         case .recordAccepted(let record): order(record, into: &outbox)
+        case .recordVoided(let id): if commands.remove(id) { outbox.append(.orderChanged) }
         case .suspended(let instant): wakeUp(at: max(now, instant), into: &outbox)
         case .membersChanged(let members):
             otherMemberCount = members.count { $0 != identity.peerID }
@@ -193,10 +198,10 @@ public struct CoordinatorStateMachine: Sendable {
         return otherMemberCount > 0 && !agreement.isFresh ? .holdover : .steady
     }
 
-    /// `.max` while nothing is known; zero for a node that is alone with its clock.
+    /// Zero for a node that is alone with its clock, and for no other.
     private func error(at now: HostTime) -> TimeSpan {
         guard let at = agreement.at else {
-            return phase == .steady ? .zero : TimeSpan(nanoseconds: .max)
+            return phase == .steady && otherMemberCount == 0 ? .zero : ClockSummary.unknownError
         }
         let age = Double(max(0, now.since(at).nanoseconds))
         return TimeSpan(nanoseconds: clampedNanoseconds(agreement.worst + age * configuration.holdoverRateError))
@@ -208,7 +213,7 @@ public struct CoordinatorStateMachine: Sendable {
     /// `nil` without a link or before it was measured. O(1): brings the last estimate to `now`.
     public func offset(of peer: PeerID, at now: HostTime) -> PeerOffset? {
         guard let index = index(of: peer), let estimate = neighbours[index].filter.estimate else { return nil }
-        let drift = Double(max(0, now.since(estimate.at).nanoseconds)) * estimate.rateError
+        let drift = Double(max(0, now.since(estimate.at).nanoseconds)) * estimate.rateLimit
         return PeerOffset(
             offset: estimate.offset(at: now),
             error: estimate.bound + TimeSpan(nanoseconds: clampedNanoseconds(drift)),

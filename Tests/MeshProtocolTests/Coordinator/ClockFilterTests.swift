@@ -88,4 +88,35 @@ struct ClockFilterTests {
             sent = now + .milliseconds(Int64(5 + 200 * random.unit()))
         }
     }
+
+    /// Two nodes on one machine, whose clocks are one: quiet, a transfer that fills the queues of one way, quiet again.
+    /// Whatever the filter makes of it, the truth lies within what it states, and after a second it states little.
+    @Test(arguments: 1...8)
+    func `a true offset of zero lies within the stated error through any queueing`(seed: UInt64) throws {
+        var random = RandomStream(testSeed: seed &+ 900)
+        let exchange = Exchange(offset: 0)
+        var filter = ClockFilter()
+        var sent = exchange.start
+        var violations = 0
+        var worst: Int64 = 0
+        while sent < exchange.start + .seconds(40) {
+            let age = (sent - exchange.start).seconds
+            let isBusy = age > 10 && age < 25
+            func queue(_ most: Double) -> Int64 { Int64(most * random.unit() * random.unit()) }
+            let outward = 12_000 + queue(6_000) + (isBusy ? queue(3e6) + 40_000 : 0)
+            let inward = 15_000 + queue(9_000) + (isBusy ? queue(2e5) : 0)
+            let sample = exchange.sample(
+                at: sent, outward: outward, hold: Int64(2e6 * random.unit()), inward: inward)
+            try feed(&filter, sample)
+            let now = sample.receivedHere
+            let updated = filter.update(at: now)
+            let estimate = try #require(updated)
+            if abs(estimate.offset.nanoseconds) > estimate.bound.nanoseconds { violations += 1 }
+            if age > 1 { worst = max(worst, estimate.bound.nanoseconds) }
+            sent = now + .milliseconds(isBusy ? 5 : Int64(20 + 200 * random.unit()))
+        }
+
+        #expect(violations == 0)
+        #expect(worst < 250_000, "and it is worth something: \(worst) ns")
+    }
 }

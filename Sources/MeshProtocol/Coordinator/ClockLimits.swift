@@ -1,0 +1,80 @@
+/// What the offset of a peer's clock can be at all, whatever the delays were.
+///
+/// No delay is negative, so each outward difference is an upper limit of the offset at its instant, each inward one a
+/// lower limit. Clocks run straight but for `wander`, so the offsets that all limits allow are a polygon in the plane of
+/// (rate, offset now): its least and greatest offset bound the truth, whatever estimate was made from the same points.
+/// After the convex-hull method of Zhang, Liu and Xia (2002), by search instead of a hull: at a given rate the limits are
+/// the least and the greatest of straight lines, hence concave and convex in the rate.
+struct ClockLimits: Sendable {
+    /// An age before now, nanoseconds, and a limit of the offset then.
+    struct Point: Sendable {
+        let age: Double
+        let limit: Double
+    }
+
+    private let above: [Point]
+    private let below: [Point]
+
+    /// Two healthy oscillators differ in rate by no more than this.
+    static let maximumRate = ClockFilter.maximumRate
+    /// How far a rate may change while the points are kept (temperature).
+    static let wander = 1e-6
+    private static let steps = 26
+
+    init(above: [Point], below: [Point]) {
+        self.above = above
+        self.below = below
+    }
+
+    /// The offset now, least and greatest, and the rates with which any is possible. `nil` without points both ways.
+    /// Points that contradict each other (a clock jumped, or one that is not healthy) widen the range instead. Cost: about
+    /// 200 looks at every point.
+    func ranges() -> (offset: ClosedRange<Double>, rate: ClosedRange<Double>)? {
+        guard !above.isEmpty, !below.isEmpty else { return nil }
+        let best = greatest(in: -Self.maximumRate...Self.maximumRate) { upper($0) - lower($0) }
+        let room = upper(best) - lower(best)
+        guard room >= 0 else {
+            let middle = (upper(best) + lower(best)) / 2
+            return ((middle + 2 * room)...(middle - 2 * room), -Self.maximumRate...Self.maximumRate)
+        }
+        let slowest = edge(from: best, towards: -Self.maximumRate)
+        let fastest = edge(from: best, towards: Self.maximumRate)
+        let rates = slowest...fastest
+        let high = upper(greatest(in: rates) { upper($0) })
+        let low = lower(greatest(in: rates) { -lower($0) })
+        return (min(low, high)...max(low, high), rates)
+    }
+
+    private func upper(_ rate: Double) -> Double {
+        var least = Double.infinity
+        for point in above { least = min(least, point.limit + (rate + Self.wander) * point.age) }
+        return least
+    }
+
+    private func lower(_ rate: Double) -> Double {
+        var greatest = -Double.infinity
+        for point in below { greatest = max(greatest, point.limit + (rate - Self.wander) * point.age) }
+        return greatest
+    }
+
+    /// Where a concave function is greatest, by thirds.
+    private func greatest(in range: ClosedRange<Double>, _ value: (Double) -> Double) -> Double {
+        var (low, high) = (range.lowerBound, range.upperBound)
+        for _ in 0..<Self.steps {
+            let third = (high - low) / 3
+            if value(low + third) < value(high - third) { low += third } else { high -= third }
+        }
+        return (low + high) / 2
+    }
+
+    /// The last rate towards `limit` that the points allow, a little beyond rather than short of it.
+    private func edge(from possible: Double, towards limit: Double) -> Double {
+        guard upper(limit) < lower(limit) else { return limit }
+        var (inside, outside) = (possible, limit)
+        for _ in 0..<Self.steps {
+            let middle = (inside + outside) / 2
+            if upper(middle) < lower(middle) { outside = middle } else { inside = middle }
+        }
+        return outside
+    }
+}
