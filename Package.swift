@@ -65,7 +65,9 @@ let package = Package(
         tests("MeshNodeTests", ["MeshNode", "MeshProtocol", "MeshSystem", "MeshCrypto", "MeshBase"]),
         .testTarget(
             name: "SimulationTests",
-            dependencies: ["MeshTestKit", "MeshNode", "MeshProtocol", "MeshSystem", "MeshCrypto", "MeshBase"],
+            dependencies: [
+                "MeshTestKit", "MeshNode", "MeshProtocol", "MeshSystem", "MeshWire", "MeshCrypto", "MeshBase",
+            ],
             exclude: ["Seeds.txt"], swiftSettings: strict),
         tests("RepositoryTests", []),
         // Real processes of the built command.

@@ -45,6 +45,21 @@ static int64_t nanoseconds_of(clockid_t clock) {
 }
 
 int64_t mesh_monotonic_nanoseconds(void) { return nanoseconds_of(CLOCK_MONOTONIC); }
+
+int64_t mesh_suspended_nanoseconds(void) {
+    // The two clocks are read one after the other: of a few tries the one that took least is the truest.
+    int64_t best = 0, shortest = INT64_MAX;
+    for (int attempt = 0; attempt < 3 && shortest > 2000; attempt++) {
+        int64_t before = nanoseconds_of(CLOCK_MONOTONIC);
+        int64_t boot = nanoseconds_of(CLOCK_BOOTTIME);
+        int64_t after = nanoseconds_of(CLOCK_MONOTONIC);
+        if (after - before < shortest) {
+            shortest = after - before;
+            best = boot - before;
+        }
+    }
+    return best;
+}
 int64_t mesh_realtime_nanoseconds(void) { return nanoseconds_of(CLOCK_REALTIME); }
 
 void mesh_set_timer_slack(uint64_t nanoseconds) { prctl(PR_SET_TIMERSLACK, nanoseconds, 0, 0, 0); }

@@ -86,7 +86,7 @@ public actor Messenger {
     }
 
     func takeHeard() -> [PeerID] { machine.takeHeard() }
-    func restore(_ records: [[UInt8]]) -> [AcceptedRecord] {
+    func restore(_ records: [[UInt8]]) -> RestoredRecords {
         defer { nextDeadline = machine.nextDeadline }
         return machine.restore(records)
     }

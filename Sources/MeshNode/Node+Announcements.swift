@@ -101,6 +101,10 @@ extension Node {
                 tried.isEmpty ? "nobody answered; the invite has no address to dial" : "nobody answered the invite",
                 hint: "is the other node up? The invite may be expired or revoked; or name an address: --at HOST:PORT",
                 exit: 4, facts: [.init("tried", .array(rows))])
+        case .refused(.inviteVoid):
+            return NodeError(
+                "notMember", "the invite was revoked or has expired", hint: "ask for a new one: starling invite",
+                exit: 5)
         case .refused(let refusal):
             return Self.explained(refusal)
         case .versionMismatch:

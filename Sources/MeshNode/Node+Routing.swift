@@ -13,25 +13,26 @@ extension Node {
             dials.answered(link.peer, at: link.address, now: now)
             work.session.append(.command(.linkEstablished(link)))
             silentHolders.remove(link.peer)
-            work.journal.append(.command(.linkUp(link.peer)))
-            work.coordinator.append(.command(.linkUp(link.peer)))
+            if admittedLinks.linkUp(link.peer) { tellLinkUp(link.peer) }
         case .linkLost(let peer, let loss):
             work.session.append(.command(.linkLost(peer, loss)))
             silentHolders.remove(peer)
-            work.journal.append(.command(.linkDown(peer)))
-            work.coordinator.append(.command(.linkDown(peer)))
+            if admittedLinks.linkDown(peer) { tellLinkDown(peer) }
         case .linkMoved(let peer, let address): work.session.append(.command(.linkMoved(peer, address)))
         case .dialFailed(let request, let failure):
             dials.failed(request, failure, at: now)
             work.session.append(.command(.dialFailed(request, failure)))
         case .message(.session, let bytes, let peer): work.session.append(.message(bytes, from: peer))
-        case .message(.journal, let bytes, let peer): work.journal.append(.message(bytes, from: peer))
-        case .message(.coordinator, let bytes, let peer): work.coordinator.append(.message(bytes, from: peer))
-        case .message(.gossip, _, _): break  // The messenger's own channel never comes out.
+        case .message(let channel, let bytes, let peer):
+            hear(AdmittedLinks.Message(channel: channel, bytes: bytes), from: peer)
         case .clockSample(let peer, let sample):
-            work.coordinator.append(.command(.sample(peer, sample)))
+            if admittedLinks.isOpen(peer) { work.coordinator.append(.command(.sample(peer, sample))) }
         case .recordAccepted(let record): route(record)
-        case .recordVoided: break  // Told as an event; what followed from it stays, the same on every node.
+        case .recordVoided(let id):
+            work.session.append(.command(.recordVoided(id)))
+            work.journal.append(.command(.recordVoided(id)))
+            work.coordinator.append(.command(.recordVoided(id)))
+        case .voidAdmission(let record): work.session.append(.command(.voidAdmission(record)))
         case .persistRecord(let id, let bytes): work.records.append(StoredRecord(id: id, bytes: bytes))
         case .published(let token, let id): waiting.published(token, record: id)
         case .publishRefused(let kind, let body, let error): route(refused: kind, body, error)
@@ -49,6 +50,39 @@ extension Node {
         default: break  // Nobody waits for it: an admission is made again when the newcomer asks again.
         }
     }
+
+    // MARK: Links of members
+
+    /// Only members are heard by the journal and the coordinator; a stranger's first words wait for its admission.
+    private func hear(_ message: AdmittedLinks.Message, from peer: PeerID) {
+        guard admittedLinks.isOpen(peer) else { return admittedLinks.hold(message, from: peer) }
+        switch message.channel {
+        case .journal: work.journal.append(.message(message.bytes, from: peer))
+        case .coordinator: work.coordinator.append(.message(message.bytes, from: peer))
+        case .session, .gossip: break  // The session's are routed above; the gossip's never come out.
+        }
+    }
+
+    private func tellLinkUp(_ peer: PeerID) {
+        work.journal.append(.command(.linkUp(peer)))
+        work.coordinator.append(.command(.linkUp(peer)))
+    }
+
+    private func tellLinkDown(_ peer: PeerID) {
+        work.journal.append(.command(.linkDown(peer)))
+        work.coordinator.append(.command(.linkDown(peer)))
+    }
+
+    private func openLinksOfMembers() {
+        let change = admittedLinks.membersChanged(Set(members.lazy.filter { !$0.isLocal }.map(\.peer)))
+        for peer in change.closed { tellLinkDown(peer) }
+        for (peer, messages) in change.opened {
+            tellLinkUp(peer)
+            for message in messages { hear(message, from: peer) }
+        }
+    }
+
+    // MARK: Records
 
     func route(_ record: AcceptedRecord) {
         work.coordinator.append(.command(.recordAccepted(record)))
@@ -162,8 +196,11 @@ extension Node {
 
     private func learnMembers() async {
         members = named(await session.members)
+        openLinksOfMembers()
         let others = members.filter { !$0.isLocal && ($0.state == .alive || $0.state == .suspect) }.map(\.peer)
-        work.messenger.append(.gossip(.membersChanged(others)))
+        let lives = members.filter { !$0.isLocal && $0.incarnation != Incarnation(0) }.map { ($0.peer, $0.incarnation) }
+        work.messenger.append(
+            .gossip(.membersChanged(others, lives: Dictionary(lives, uniquingKeysWith: { first, _ in first }))))
         work.coordinator.append(.command(.membersChanged(others)))
     }
 

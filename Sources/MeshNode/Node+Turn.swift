@@ -11,6 +11,7 @@ extension Node {
     func runTurns() async {
         while lifecycle != .stopped {
             let now = environment.clock.now()
+            noteSleep(at: now)
             let isMoreWaiting = await receive(at: now)
             await takeInbox(at: now)
             await settle(at: now)
@@ -22,6 +23,20 @@ extension Node {
             await environment.executor.waitForWork(until: isMoreWaiting ? now : await nextDeadline())
         }
     }
+
+    /// The machine slept: its clock stood still, so whatever was measured against others' says nothing now. Before
+    /// anything that arrived since is looked at.
+    private func noteSleep(at now: HostTime) {
+        let slept = environment.clock.suspendedSpan()
+        let span = slept - sleptBefore
+        guard span >= Self.leastSleep else { return }
+        sleptBefore = slept
+        work.coordinator.append(.command(.suspended(now)))
+        work.session.append(.command(.suspended(span)))
+    }
+
+    /// Less is how far apart two clocks are read on a busy machine.
+    private static let leastSleep = TimeSpan.milliseconds(50)
 
     /// Datagrams, beacons and what the kernel says of the network. True when more datagrams wait.
     private func receive(at now: HostTime) async -> Bool {

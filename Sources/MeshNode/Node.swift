@@ -33,6 +33,7 @@ public actor Node {
     var work = TurnWork()
     var members: [Member] = []
     var knownNames: KnownNames
+    var admittedLinks = AdmittedLinks()
     var events = EventLog()
     var messages = MessageBox()
     var dials = DialLog()
@@ -55,6 +56,8 @@ public actor Node {
     var isInMesh = false
     /// When the session is next told what the links measured; told with whatever turn comes then.
     var roundTripsDue = HostTime.distantPast
+    /// How long the machine had slept in all at the last turn.
+    var sleptBefore: TimeSpan
     /// Why the node ended by itself; `nil` while it runs and after an orderly end.
     var endReason: NodeError?
     /// Until when readiness waits for the names of those who are here.
@@ -86,6 +89,7 @@ public actor Node {
         storage = StorageDesk(storage: environment.storage, queues: queues, inbox: inbox)
         startedAt = environment.clock.now()
         knownNames = boot.knownNames
+        sleptBefore = environment.clock.suspendedSpan()
         var random = RandomStream(seed: boot.seed)
         session = Session(
             machine: SessionStateMachine(
@@ -155,7 +159,9 @@ public actor Node {
         work.session.append(.command(.resume(state)))
         work.coordinator.append(.command(.joinStarted))
         await settle(at: now)
-        for record in await messenger.restore(records) { route(record) }
+        let restored = await messenger.restore(records)
+        for record in restored.accepted { route(record) }
+        for record in restored.voidAdmissions { work.session.append(.command(.voidAdmission(record))) }
         work.journal.append(.command(.sweepOrphans))
         await settle(at: now)
         // The session tells of `joined` only when a mesh let it in; whoever returns was a member all along.

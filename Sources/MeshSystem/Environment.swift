@@ -32,6 +32,10 @@ public protocol HostClock: Sendable {
     func trueTime(of time: HostTime) -> Int64
     /// The host time of an unshifted CLOCK_MONOTONIC instant in nanoseconds. Saturates.
     func hostTime(ofTrue nanoseconds: Int64) -> HostTime
+    /// For how long the machine slept so far, in all: the time by which this clock, which stands still meanwhile, is
+    /// behind. Only ever grows, by more than a second or not at all; exact to a few milliseconds. Any thread. Cost: three
+    /// `clock_gettime`.
+    func suspendedSpan() -> TimeSpan
 }
 
 /// Random bytes fit for keys.

@@ -5,6 +5,7 @@ import MeshSystem
 public final class SimulatedClock: HostClock {
     private let time: SimulatedTime
     private let shape: Lock<MonotonicClock>
+    private let slept = Lock(TimeSpan.zero)
 
     /// `ratePartsPerMillion` within ±100,000.
     public init(time: SimulatedTime, offset: TimeSpan = .zero, ratePartsPerMillion: Double = 0) {
@@ -22,6 +23,14 @@ public final class SimulatedClock: HostClock {
     public func now() -> HostTime { hostTime(ofTrue: time.now) }
     public func trueTime(of time: HostTime) -> Int64 { shape.withLock { $0 }.trueTime(of: time) }
     public func hostTime(ofTrue nanoseconds: Int64) -> HostTime { shape.withLock { $0 }.hostTime(ofTrue: nanoseconds) }
+
+    public func suspendedSpan() -> TimeSpan { slept.withLock { $0 } }
+
+    /// The machine wakes from a sleep of `span`, for which its clock stood still: said at the end of the sleep.
+    public func wakeUp(after span: TimeSpan) {
+        jump(by: .zero - span)
+        slept.withLock { $0 = $0 + span }
+    }
 
     /// The clock jumps by `span`, as one that stood still (negative) or was set does.
     public func jump(by span: TimeSpan) {

@@ -7,7 +7,7 @@ import Testing
     static let secretID = SecretID(Bytes16((0..<16).map { UInt8(0xf0 + $0) }) ?? .zero)
     static let genesis = GenesisBody(nonce: digest, journalKey: .zero, label: "mésh")
     static let admit = AdmitBody(subject: PeerID(digest), secretID: secretID, name: "Zoë")
-    static let invite = InviteBody(joinSecret: digest, notAfterSeconds: 0x0102_0304_0506_0708)
+    static let invite = InviteBody(joinSecret: digest, lifetimeSeconds: 0x0102_0304_0506_0708)
     static let revoke = RevokeBody(secretID: secretID)
     static let added = AttachmentAddedBody(content: ContentID(digest), byteCount: .max, name: "a.mp4", note: "n")
     static let removed = AttachmentRemovedBody(attachment: RecordID(digest))

@@ -273,4 +273,22 @@ import Testing
         #expect(added.errorCode == nil)
         #expect(cluster.snapshot(of: 0)?.attachments.count == 1)
     }
+
+    @Test func `a machine that slept drops what it measured before and finds its place again`() throws {
+        let cluster = try mesh(2, seed: 29)
+        cluster.run(for: .seconds(5))
+        let before = try #require(cluster.snapshot(of: 1))
+        cluster.freeze(1, for: .seconds(60))
+        cluster.run(for: .milliseconds(59_999))
+        cluster.nodes[1].clock?.wakeUp(after: .milliseconds(59_900))
+        cluster.run(for: .seconds(20))
+
+        let events = try cluster.answer(to: ["verb": "events"], of: 1).objects
+        #expect(events.contains { $0["kind"]?.stringValue == "suspended" })
+        let (left, right) = (try #require(cluster.snapshot(of: 0)), try #require(cluster.snapshot(of: 1)))
+        #expect(right.clock.epoch == before.clock.epoch)
+        #expect(left.clock.state == .steady && right.clock.state == .steady)
+        let apart = left.meshTime.since(right.meshTime).nanoseconds.magnitude
+        #expect(apart <= UInt64((left.clock.error + right.clock.error).nanoseconds))
+    }
 }

@@ -17,6 +17,9 @@ struct mesh_address {
 
 // Clocks, randomness, memory.
 
+/// For how long the machine was suspended since it was booted, in nanoseconds: CLOCK_BOOTTIME − CLOCK_MONOTONIC, to
+/// within the microsecond or so that reading them takes.
+int64_t mesh_suspended_nanoseconds(void);
 /// CLOCK_MONOTONIC and CLOCK_REALTIME in nanoseconds.
 int64_t mesh_monotonic_nanoseconds(void);
 int64_t mesh_realtime_nanoseconds(void);

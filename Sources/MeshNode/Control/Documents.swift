@@ -106,7 +106,8 @@ enum Documents {
             "schema": "starling/clock/1", "epoch": .string(snapshot.clock.epoch),
             "meshTimeNanoseconds": .integer(snapshot.meshTime.nanoseconds),
             "hostTimeNanoseconds": .integer(snapshot.hostTime.nanoseconds),
-            "errorNanoseconds": .integer(snapshot.clock.error.nanoseconds),
+            "errorNanoseconds": snapshot.clock.error == ClockSummary.unknownError
+                ? .null : .integer(snapshot.clock.error.nanoseconds),
             "ratePartsPerMillion": .number(rounded(snapshot.clock.ratePartsPerMillion, 3)),
             "state": .string(snapshot.clock.state.rawValue),
         ]

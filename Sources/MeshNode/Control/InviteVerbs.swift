@@ -33,7 +33,7 @@ enum InviteVerb: ControlVerb {
     }
 
     /// This node's invite that never expires, if it has one: asking again gives the same, so that a mesh is not littered
-    /// with secrets. Of other members' invites only they know whether they expire.
+    /// with secrets.
     private static func standing(on node: isolated Node) async -> Ticket? {
         await node.session.current.invites.first {
             $0.author == node.identity.peerID && $0.expiresAt == nil && $0.ticket != nil

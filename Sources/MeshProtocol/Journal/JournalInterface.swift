@@ -179,6 +179,8 @@ public enum JournalCommand: Hashable, Sendable {
     case recordAccepted(AcceptedRecord)
     /// A record that `publish` asked for cannot be made.
     case publishRefused(RecordKind, body: [UInt8], CommandError)
+    /// A record that was accepted counts no longer: an attachment is gone as if never added, a removal as if never made.
+    case recordVoided(RecordID)
     /// The store has hashed and durably kept a local file: publishes ATTACHMENT_ADDED. `limitExceeded` drops the
     /// content again.
     case imported(

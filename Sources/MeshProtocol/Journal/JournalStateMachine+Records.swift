@@ -31,6 +31,22 @@ extension JournalStateMachine {
         }
     }
 
+    /// Undoes what a record did that counts no longer.
+    mutating func void(_ id: RecordID, at now: HostTime, _ outbox: inout Output) {
+        switch catalog.void(id) {
+        case .none, .refused: break
+        case .added(let entry):
+            attach(entry, at: now, &outbox)
+            outbox.append(.event(event(.attachmentAdded, entry)))
+            hasChanged = true
+        case .removed(_, let entry):
+            guard let entry else { break }
+            detach(entry, at: now, &outbox)
+            outbox.append(.event(event(.attachmentRemoved, entry, detail: [.init("reason", .text("fork"))])))
+            hasChanged = true
+        }
+    }
+
     private mutating func attach(_ entry: AttachmentCatalog.Entry, at now: HostTime, _ outbox: inout Output) {
         guard follow(entry.body.content) else { return }
         let id = entry.body.content

@@ -95,6 +95,7 @@ public struct JournalStateMachine: Sendable {
         case .sweepOrphans: sweepOrphans(at: now, &outbox)
         case .recordAccepted(let record): accept(record, at: now, &outbox)
         case .publishRefused(let kind, let body, let error): publishRefused(kind, body, error, at: now, &outbox)
+        case .recordVoided(let id): void(id, at: now, &outbox)
         case .imported(let content, let byteCount, let leaves, let name, let note, let token):
             let body = AttachmentAddedBody(content: content, byteCount: byteCount, name: name, note: note)
             try add(body, leaves: leaves, token: token, at: now, &outbox)

@@ -80,7 +80,7 @@ extension Gossip {
         }
         epochSecrets = [secret] + epochSecrets.filter { $0.id != secret.id }
         try finishWriting(result.0, result.1, token: token, at: now, into: &outbox)
-        for peer in sortedLinks { greetWithSummary(peer, at: now, into: &outbox) }
+        for peer in sortedLinks where isTrusted(peer) { greetWithSummary(peer, at: now, into: &outbox) }
     }
 
     private mutating func finishWriting(
@@ -131,8 +131,11 @@ extension Gossip {
                 outbox.append(.recordAccepted(record))
                 fresh.append(record.id)
                 if record.kind == .admit { welcome(record, at: now, into: &outbox) }
-            case .knownVoid(let id, let bytes):
-                outbox.append(.persist(id: id, bytes: bytes))
+            case .knownVoid(let record, let bytes):
+                outbox.append(.persist(id: record.id, bytes: bytes))
+                guard record.kind == .admit else { continue }
+                outbox.append(.voidAdmission(record))
+                welcome(record, at: now, into: &outbox)
             case .voided(let id):
                 outbox.append(.recordVoided(id))
             case .forked(let key, let sequence, let proof):
@@ -151,13 +154,17 @@ extension Gossip {
         }
     }
 
-    /// A newcomer that asked before it was admitted here is told that there is something to ask for.
+    /// A newcomer's link counts from its admission on. It may have asked before, and got nothing: it is told that there
+    /// is something to ask for.
     private mutating func welcome(
         _ admission: AcceptedRecord, at now: HostTime, into outbox: inout Outbox<GossipOutput>
     ) {
         // The log accepted the body, so it decodes.
-        guard let body = try? AdmitBody(decoding: admission.body), links[body.subject] != nil else { return }
-        sendSummary(to: body.subject, asks: false, at: now, into: &outbox)
+        guard let body = try? AdmitBody(decoding: admission.body), let link = links[body.subject] else { return }
+        if !link.isGreeted { greet(body.subject, at: now, into: &outbox) }
+        for message in links[body.subject]?.takeHeldMessages() ?? [] {
+            receiveDirect(message, from: body.subject, at: now, into: &outbox)
+        }
     }
 
     private mutating func refuse(
@@ -384,7 +391,9 @@ extension Gossip {
 
     private mutating func askAnother(than peer: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
         guard catchUp == nil else { return }
-        let others = sortedLinks.filter { $0 != peer && (links[$0]?.ignoredUntil ?? now) <= now }
+        let others = sortedLinks.filter { other in
+            other != peer && isTrusted(other) && (links[other]?.ignoredUntil ?? now) <= now
+        }
         guard !others.isEmpty else { return }
         startCatchUp(with: others[random.below(others.count)], at: now, into: &outbox)
     }
@@ -513,7 +522,7 @@ extension Gossip {
         guard let link = links[peer], link.nextHeadAt <= now else { return }
         let next = nextHead(after: now)
         links[peer]?.nextHeadAt = next
-        guard log.genesisID != nil else { return }
+        guard log.genesisID != nil, isTrusted(peer) else { return }
         send(.head(log.head), to: peer, priority: .repair, isReliable: false, into: &outbox)
     }
 
@@ -532,12 +541,13 @@ extension Gossip {
         guard log.pendingCount > 0 else { return }
         wantAt = now + configuration.wantInterval
         let missing = log.missingCauses(limit: GossipMessage.maximumWanted)
-        let peers = sortedLinks
-        guard !missing.isEmpty, !peers.isEmpty else { return }
+        let peers = sortedLinks.filter { isTrusted($0) }
+        guard !missing.isEmpty else { return }
         let peer: PeerID
         if let source = lastSource, links[source] != nil {
             peer = source
         } else {
+            guard !peers.isEmpty else { return }
             peer = peers[wantTurn % peers.count]
             wantTurn = (wantTurn + 1) % 65_536
         }

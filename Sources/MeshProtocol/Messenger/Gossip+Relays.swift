@@ -4,11 +4,14 @@ import MeshWire
 
 /// Messages to members without a link here, and others' messages passed on.
 extension Gossip {
-    /// Seals and signs `message` for `recipient` and hands it to whoever may be nearer. False when there is nobody.
+    /// Seals and signs `message` for `recipient` and hands it to whoever may be nearer. False when there is nobody, or
+    /// when it is not known which process life of the recipient is the present one.
     mutating func sendThroughOthers(
         _ message: GossipMessage, to recipient: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>
     ) -> Bool {
-        guard let mesh = log.mesh, let secret = epochSecrets.first else { return false }
+        guard let mesh = log.mesh, let secret = epochSecrets.first,
+            let life = links[recipient]?.incarnation ?? memberLives[recipient]
+        else { return false }
         let carriers = carriers(towards: recipient, besides: [])
         guard !carriers.isEmpty else { return false }
         let counter = nextRelayCounter
@@ -16,7 +19,8 @@ extension Gossip {
         // Sealing fails only for nonces and keys of a wrong size, which these are not.
         guard
             let relayed = try? RelaySeal.seal(
-                message.encoded, to: recipient, counter: counter, hops: configuration.relayHopLimit, mesh: mesh,
+                message.encoded, to: ChainKey(author: recipient, incarnation: life), counter: counter,
+                hops: configuration.relayHopLimit, mesh: mesh,
                 secret: secret, nonce: random.bytes(Envelope.nonceByteCount), identity: identity)
         else { return false }
         for peer in carriers {
@@ -82,6 +86,11 @@ extension Gossip {
     private mutating func openRelayed(
         _ message: RelayedMessage, mesh: MeshID, at now: HostTime, into outbox: inout Outbox<GossipOutput>
     ) {
+        // An earlier life of this node may have had it, and this one cannot know: the table of what was seen died with it.
+        guard message.recipientIncarnation == identity.incarnation else {
+            counters.relaysRefused += 1
+            return
+        }
         guard let secret = epochSecrets.first(where: { $0.id == message.epoch }),
             let inner = RelaySeal.open(message, mesh: mesh, secret: secret),
             let content = try? GossipMessage(decoding: inner)

@@ -38,6 +38,8 @@ public struct Gossip: Sendable {
     var lastSource: PeerID?
 
     var members: Set<PeerID> = []
+    /// The present process life of each member, as its presence or its link says.
+    var memberLives: [PeerID: Incarnation] = [:]
     var departures: [PeerID: Departure] = [:]
     var outgoing: [PeerID: OutgoingStream] = [:]
     var incoming: [ChainKey: IncomingStream] = [:]
@@ -113,8 +115,8 @@ public struct Gossip: Sendable {
     }
 
     /// Records from disk, at the start, after `setMesh` and `setEpochSecrets`. Each is checked as if it came from a
-    /// stranger; what does not hold is left out and counted. Returns the accepted ones in total order.
-    public mutating func restore(_ records: [[UInt8]]) -> [AcceptedRecord] {
+    /// stranger; what does not hold is left out and counted. Returns the accepted ones in total order, and admissions by void ones.
+    public mutating func restore(_ records: [[UInt8]]) -> RestoredRecords {
         var signed: [SignedRecord] = []
         for bytes in records {
             // Bit rot and foreign files are counted, and the mesh still has the record.
@@ -126,19 +128,25 @@ public struct Gossip: Sendable {
             if record.isSignatureValid { signed.append(record) } else { counters.recordsRefused += 1 }
         }
         var accepted: [RecordID: AcceptedRecord] = [:]
+        var voidAdmissions: [AcceptedRecord] = []
         for change in log.restore(signed) {
             switch change {
             case .accepted(let record, _): accepted[record.id] = record
-            case .voided(let id): accepted[id] = nil
+            case .voided(let id):
+                if let record = accepted.removeValue(forKey: id), record.kind == .admit {
+                    voidAdmissions.append(record)
+                }
             case .forked: counters.forks += 1
             case .refused: counters.recordsRefused += 1
             case .dropped: counters.pendingDropped += 1
-            case .knownVoid: break
+            case .knownVoid(let record, _): if record.kind == .admit { voidAdmissions.append(record) }
             }
         }
         counters.recordsAccepted += accepted.count
         log.refreshHead()
-        return accepted.values.sorted { RecordOrder($0) < RecordOrder($1) }
+        let inOrder = { (left: AcceptedRecord, right: AcceptedRecord) in RecordOrder(left) < RecordOrder(right) }
+        return RestoredRecords(
+            accepted: accepted.values.sorted(by: inOrder), voidAdmissions: voidAdmissions.sorted(by: inOrder))
     }
 
     /// A message of channel `.gossip` from a linked peer. Any bytes: what does not decode or fit is counted and dropped.
@@ -161,13 +169,31 @@ public struct Gossip: Sendable {
         case .want(let ids): receiveWant(ids, from: peer, into: &outbox)
         case .head(let digest): receiveHead(digest, from: peer, at: now)
         case .neighbours(let peers): receiveNeighbours(peers, from: peer, at: now, into: &outbox)
-        case .direct(let message): receiveDirect(message, from: peer, at: now, into: &outbox)
         case .acknowledgement(let acknowledgement):
+            // Of a stream to the peer itself, which only members have.
             receiveAcknowledgement(acknowledgement, from: peer, overLink: true, at: now, into: &outbox)
-        case .relayed(let message): receiveRelayed(message, from: peer, at: now, into: &outbox)
-        case .fork(let first, let second): receiveFork(first, second, from: peer, at: now, into: &outbox)
+        case .direct, .relayed, .fork:
+            // Signed records prove themselves, whoever brings them, and an admission may come from the admitted one
+            // alone. Everything else is for members; a few messages wait, since they may overtake the admission.
+            guard log.isAuthorised(peer) else {
+                if case .direct(let message) = message, links[peer]?.hold(message) == true { return }
+                counters.fromStrangers += 1
+                return
+            }
+            receiveOfMember(message, from: peer, at: now, into: &outbox)
         }
         log.refreshHead()
+    }
+
+    private mutating func receiveOfMember(
+        _ message: GossipMessage, from peer: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>
+    ) {
+        switch message {
+        case .direct(let message): receiveDirect(message, from: peer, at: now, into: &outbox)
+        case .relayed(let message): receiveRelayed(message, from: peer, at: now, into: &outbox)
+        case .fork(let first, let second): receiveFork(first, second, from: peer, at: now, into: &outbox)
+        default: break
+        }
     }
 
     public mutating func submit(
@@ -183,11 +209,8 @@ public struct Gossip: Sendable {
             try adopt(genesis, at: now, into: &outbox)
         case .sendUserMessage(let payload, let recipients, let mode, let token):
             try sendUserMessage(payload, to: recipients, mode: mode, token: token, at: now, into: &outbox)
-        case .linkUp(let peer, let incarnation):
-            linkUp(peer, incarnation, at: now, into: &outbox)
-        case .linkDown(let peer):
-            linkDown(peer, at: now, into: &outbox)
-        case .membersChanged(let peers):
+        case .membersChanged(let peers, let lives):
+            memberLives = lives
             membersChanged(peers, at: now, into: &outbox)
         case .memberLost(let peer):
             memberLost(peer, at: now)
@@ -210,10 +233,13 @@ public struct Gossip: Sendable {
 
     // MARK: Links
 
-    private mutating func linkUp(
+    /// A link is ready; also when a new link took the place of an old one. Never refused, unlike a person's commands.
+    public mutating func linkUp(
         _ peer: PeerID, _ incarnation: Incarnation, at now: HostTime, into outbox: inout Outbox<GossipOutput>
     ) {
         guard peer != identity.peerID else { return }
+        applyDeferred(at: now, into: &outbox)
+        defer { log.refreshHead() }
         var neighbour = Neighbour(
             incarnation: incarnation, configuration: configuration,
             firstHeadAt: nextHead(after: now), now: now)
@@ -221,15 +247,28 @@ public struct Gossip: Sendable {
         if let replaced = links[peer], replaced.incarnation == incarnation { neighbour.inherit(replaced) }
         links[peer] = neighbour
         if catchUp?.peer == peer { catchUp = nil }
-        announceLinks(to: [peer], into: &outbox)
         if announceAt == nil { announceAt = now + configuration.neighboursDelay }
-        greetWithSummary(peer, at: now, into: &outbox)
-        greetWithStatus(peer, incarnation, at: now, into: &outbox)
+        greet(peer, at: now, into: &outbox)
         // Records from disk may lack causes that the peer has.
         if log.pendingCount > 0, wantAt == nil { wantAt = now + configuration.wantDelay }
     }
 
-    private mutating func linkDown(_ peer: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
+    /// What a peer is told first. A member tells it only to members, so that a link under an invite alone hears
+    /// nothing; a newcomer, which cannot know them yet, asks whoever it is linked with.
+    mutating func greet(_ peer: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
+        guard let incarnation = links[peer]?.incarnation, isTrusted(peer) else { return }
+        links[peer]?.isGreeted = true
+        announceLinks(to: [peer], into: &outbox)
+        greetWithSummary(peer, at: now, into: &outbox)
+        greetWithStatus(peer, incarnation, at: now, into: &outbox)
+    }
+
+    /// Whether this node speaks to `peer` unasked: a record admits the peer, or none admits this node yet.
+    func isTrusted(_ peer: PeerID) -> Bool { log.isAuthorised(peer) || !log.isAuthorised(identity.peerID) }
+
+    public mutating func linkDown(_ peer: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
+        applyDeferred(at: now, into: &outbox)
+        defer { log.refreshHead() }
         guard links.removeValue(forKey: peer) != nil else { return }
         if announceAt == nil { announceAt = now + configuration.neighboursDelay }
         if catchUp?.peer == peer { endCatchUp(at: now, into: &outbox) }
@@ -245,7 +284,7 @@ public struct Gossip: Sendable {
 
     func announceLinks(to peers: [PeerID], into outbox: inout Outbox<GossipOutput>) {
         let list = Array(links.keys.sorted().prefix(GossipMessage.maximumNeighbours))
-        for peer in peers {
+        for peer in peers where isTrusted(peer) {
             send(.neighbours(list), to: peer, priority: .command, isReliable: true, into: &outbox)
         }
     }

@@ -70,6 +70,8 @@ public enum GossipOutput: Hashable, Sendable {
     case recordAccepted(AcceptedRecord)
     /// Its author signed two records of one number: this record was accepted and counts no longer.
     case recordVoided(RecordID)
+    /// An ADMIT that is void and admits nevertheless (Decision 9).
+    case voidAdmission(AcceptedRecord)
     /// A record to keep for ever, own or foreign. Comes before its acceptance.
     case persist(id: RecordID, bytes: [UInt8])
     /// The record made for a command.
@@ -82,6 +84,13 @@ public enum GossipOutput: Hashable, Sendable {
     case event(ProtocolEvent)
 }
 
+/// What a start finds on disk.
+public struct RestoredRecords: Hashable, Sendable {
+    public var accepted: [AcceptedRecord]
+    /// ADMITs of forked chains, whose newcomers are members nevertheless.
+    public var voidAdmissions: [AcceptedRecord]
+}
+
 /// What the gossip can be asked.
 public enum GossipCommand: Sendable {
     /// Makes a record and spreads it; a newcomer's waits until its own admission is known here. `body` is at most `WireLimits.maximumRecordBodyBytes` − 16 bytes.
@@ -92,11 +101,9 @@ public enum GossipCommand: Sendable {
     case adopt(genesis: [UInt8])
     /// `recipients` nil: all members but this node. Unknown recipients and this node itself are ignored.
     case sendUserMessage(payload: [UInt8], recipients: [PeerID]?, mode: DeliveryMode, token: CommandToken)
-    /// A link is ready; also when a new link took the place of an old one.
-    case linkUp(PeerID, Incarnation)
-    case linkDown(PeerID)
     /// The members alive or suspect, without this node. Who is missing and was not `memberLost` has left in order.
-    case membersChanged([PeerID])
+    /// `lives`: the process life of everybody of whom it is known; what goes through others is sealed for it.
+    case membersChanged([PeerID], lives: [PeerID: Incarnation])
     /// Declared dead.
     case memberLost(PeerID)
 }
@@ -184,6 +191,9 @@ public struct GossipStatistics: Hashable, Sendable {
     public var malformed = 0
     /// Messages of peers without a link here, or of the wrong incarnation.
     public var unexpected = 0
+    /// Messages beyond the few that are held, relays and fork proofs of linked peers that no record
+    /// admits.
+    public var fromStrangers = 0
 
     public var messagesSent = 0
     public var messagesReceived = 0
@@ -195,7 +205,7 @@ public struct GossipStatistics: Hashable, Sendable {
     public var unreliableDropped = 0
     public var relaysForwarded = 0
     public var relaysDuplicate = 0
-    /// Relayed messages refused: signature, author, epoch, seal or hop limit.
+    /// Relayed messages refused: signature, author, recipient's process life, epoch, seal or hop limit.
     public var relaysRefused = 0
     /// Relayed messages beyond a peer's allowance.
     public var relaysOverCap = 0

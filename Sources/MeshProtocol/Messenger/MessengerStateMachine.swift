@@ -18,8 +18,9 @@ public enum MessengerOutput: Sendable {
     case published(CommandToken, RecordID)
     /// A record cannot be made; whoever wanted it must hear of it.
     case publishRefused(RecordKind, body: [UInt8], CommandError)
-    /// A record that a fork proved void; the machines above keep what they did (the author is named in an event).
+    /// A record that a fork proved void: the machines above undo what they did (the author is named in an event).
     case recordVoided(RecordID)
+    case voidAdmission(AcceptedRecord)
     case userMessage(UserMessage)
     case messageSettled(CommandToken, MessageOutcome)
     case event(ProtocolEvent)
@@ -123,10 +124,10 @@ public struct MessengerStateMachine: Sendable {
     }
 
     /// Records from the store, checked again in full; returned in causal order, for the machines above.
-    public mutating func restore(_ records: [[UInt8]]) -> [AcceptedRecord] {
-        let accepted = gossip.restore(records)
+    public mutating func restore(_ records: [[UInt8]]) -> RestoredRecords {
+        let restored = gossip.restore(records)
         links.setMembershipHead(gossip.head)
-        return accepted
+        return restored
     }
 
     // MARK: - Forwarding
@@ -157,10 +158,10 @@ public struct MessengerStateMachine: Sendable {
         case .transmit(let datagram): outbox.append(.transmit(datagram))
         case .established(let identity):
             outbox.append(.linkEstablished(identity))
-            tellGossip(.linkUp(identity.peer, identity.incarnation), at: now)
+            gossip.linkUp(identity.peer, identity.incarnation, at: now, into: &gossipOutbox)
         case .lost(let peer, let loss):
             outbox.append(.linkLost(peer, loss))
-            tellGossip(.linkDown(peer), at: now)
+            gossip.linkDown(peer, at: now, into: &gossipOutbox)
         case .message(.gossip, let payload, let peer):
             gossip.receive(payload, from: peer, at: now, into: &gossipOutbox)
         case .message(let channel, let payload, let peer):
@@ -181,20 +182,16 @@ public struct MessengerStateMachine: Sendable {
         case .recordAccepted(let record):
             links.setMembershipHead(gossip.head)
             outbox.append(.recordAccepted(record))
-        case .recordVoided(let id): outbox.append(.recordVoided(id))
+        case .recordVoided(let id):
+            links.setMembershipHead(gossip.head)
+            outbox.append(.recordVoided(id))
+        case .voidAdmission(let record): outbox.append(.voidAdmission(record))
         case .persist(let id, let bytes): outbox.append(.persistRecord(id: id, bytes: bytes))
         case .published(let token, let id): outbox.append(.published(token, id))
         case .publishRefused(let kind, let body, let error): outbox.append(.publishRefused(kind, body: body, error))
         case .userMessage(let message): outbox.append(.userMessage(message))
         case .messageSettled(let token, let outcome): outbox.append(.messageSettled(token, outcome))
         case .event(let event): outbox.append(.event(event))
-        }
-    }
-
-    private mutating func tellGossip(_ command: GossipCommand, at now: HostTime) {
-        // Link changes are never refused: the gossip's only errors are those of a person's commands.
-        do { try gossip.submit(command, at: now, into: &gossipOutbox) } catch {
-            preconditionFailure("the gossip refused a link change: \(error)")
         }
     }
 

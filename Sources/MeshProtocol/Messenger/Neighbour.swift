@@ -19,6 +19,13 @@ struct Neighbour: Sendable {
     /// Its last summary showed something this node lacks.
     var hasNews = false
 
+    /// It was told what a new link is told first: at once, or when it was admitted.
+    var isGreeted = false
+
+    /// Its first messages may overtake the record that admits it: a few wait here for that, unread and unanswered.
+    private(set) var heldMessages: [DirectMessage] = []
+    private var heldBytes = 0
+
     /// Refused bundles and relays; each doubles the pause in which nothing of its kind is read.
     var offences = 0
     var ignoredUntil = HostTime.distantPast
@@ -34,10 +41,24 @@ struct Neighbour: Sendable {
 
     mutating func inherit(_ replaced: Neighbour) {
         announced = replaced.announced
+        (heldMessages, heldBytes) = (replaced.heldMessages, replaced.heldBytes)
         held = replaced.held
         offences = replaced.offences
         ignoredUntil = replaced.ignoredUntil
         relayAllowance = replaced.relayAllowance
+    }
+
+    /// False when there is no more room: the peer says it again.
+    mutating func hold(_ message: DirectMessage) -> Bool {
+        guard heldMessages.count < 16, heldBytes + message.payload.count <= 64 * 1024 else { return false }
+        heldMessages.append(message)
+        heldBytes += message.payload.count
+        return true
+    }
+
+    mutating func takeHeldMessages() -> [DirectMessage] {
+        defer { (heldMessages, heldBytes) = ([], 0) }
+        return heldMessages
     }
 
     func isLinked(to peer: PeerID) -> Bool { announced.contains(peer) }

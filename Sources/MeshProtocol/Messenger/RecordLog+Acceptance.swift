@@ -94,7 +94,7 @@ extension RecordLog {
         recordCounts[envelope.author, default: 0] += 1
         greatestLamport = max(greatestLamport, envelope.lamport)
         if isVoid {
-            changes.append(.knownVoid(record.id, bytes: record.bytes))
+            changes.append(.knownVoid(acceptedRecord(record, body: body), bytes: record.bytes))
         } else {
             chains[record.chain]?.accepted.append(record.id)
             chains[record.chain]?.waiting[envelope.sequence] = nil

@@ -77,8 +77,8 @@ struct RecordLog: Sendable {
     /// What an arrival led to, in order.
     enum Change: Sendable {
         case accepted(AcceptedRecord, bytes: [UInt8])
-        /// Known as a cause, without effect: to be kept, not to be told.
-        case knownVoid(RecordID, bytes: [UInt8])
+        /// Known as a cause, without effect but for an admission: to be kept.
+        case knownVoid(AcceptedRecord, bytes: [UInt8])
         case voided(RecordID)
         case forked(ChainKey, at: UInt64, ForkProof)
         case refused(RecordID, author: PeerID, Refusal, source: PeerID?)

@@ -6,14 +6,15 @@ import MeshWire
 enum RelaySeal {
     private static let domain = Array("STARLING/1 relay\0".utf8)
 
-    /// `nonce`: 24 fresh random bytes.
+    /// `recipient`: which process life of whom. `nonce`: 24 fresh random bytes.
     static func seal(
-        _ inner: [UInt8], to recipient: PeerID, counter: UInt64, hops: UInt8, mesh: MeshID, secret: GroupSecret,
+        _ inner: [UInt8], to recipient: ChainKey, counter: UInt64, hops: UInt8, mesh: MeshID, secret: GroupSecret,
         nonce: [UInt8], identity: NodeIdentity
     ) throws(CryptoError) -> RelayedMessage {
         var message = RelayedMessage(
             hopsLeft: hops, author: identity.peerID, incarnation: identity.incarnation, counter: counter,
-            recipient: recipient, epoch: secret.id, nonce: nonce, sealed: [], signature: [])
+            recipient: recipient.author, recipientIncarnation: recipient.incarnation, epoch: secret.id, nonce: nonce,
+            sealed: [], signature: [])
         let associated = associatedBytes(message, mesh: mesh, sealedByteCount: inner.count + WireLimits.tagBytes)
         message.sealed = try AuthenticatedCipher.sealExtended(
             inner.span, associated: associated.span, nonce: nonce.span, key: secret.envelopeKey)

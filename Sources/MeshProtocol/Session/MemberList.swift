@@ -11,6 +11,8 @@ struct MemberList: Sendable {
         let peer: PeerID
         /// How it came in; `nil` for the founder, who needs none.
         var admission: Admission?
+        /// The record of that admission is of a forked chain: it holds until another one comes.
+        var isAdmissionVoid = false
         var isFounder = false
         /// The name it was admitted under, until its own record is here.
         var admittedName: String
@@ -86,8 +88,10 @@ struct MemberList: Sendable {
     /// shows the same. True when it is new.
     mutating func admit(_ peer: PeerID, name: String, admission: Admission?) -> Bool {
         if let entry = entries[peer] {
-            let isBetter = admission.map { new in entry.admission.map { Self.isEarlier(new, $0) } ?? true } ?? false
-            if isBetter, !entry.isFounder { entries[peer]?.admission = admission }
+            let isEarlier = admission.map { new in entry.admission.map { Self.isEarlier(new, $0) } ?? true } ?? false
+            guard !entry.isFounder, isEarlier || entry.isAdmissionVoid && admission != nil else { return false }
+            entries[peer]?.admission = admission
+            entries[peer]?.isAdmissionVoid = false
             return false
         }
         entries[peer] = Entry(peer: peer, admission: admission, admittedName: name)
@@ -240,7 +244,7 @@ extension PresenceRecord {
     }
 }
 
-extension Array where Element: Comparable {
+extension Array {
     /// The first index whose element does not satisfy `belongsBefore`, in an array partitioned by it.
     func partitionPoint(_ belongsBefore: (Element) -> Bool) -> Int {
         var low = 0

@@ -61,6 +61,10 @@ public enum SessionCommand: Sendable {
     case recordAccepted(AcceptedRecord)
     /// A record that `publish` asked for cannot be made.
     case publishRefused(RecordKind, body: [UInt8], CommandError)
+    /// A record that was accepted counts no longer: its author signed two of one number.
+    case recordVoided(RecordID)
+    /// An ADMIT of a forked chain. It admits nevertheless, since the newcomer did nothing wrong; another takes its place.
+    case voidAdmission(AcceptedRecord)
     /// This node's own GENESIS record with its signature, once the gossip has made it; newcomers get it.
     case setGenesis([UInt8])
     case beaconReceived([UInt8], from: SocketAddress)
@@ -68,9 +72,12 @@ public enum SessionCommand: Sendable {
     case localAddressesChanged([SocketAddress])
     /// The kernel reported that nobody listens there.
     case unreachable(SocketAddress)
-    /// `expiresAfter` counts on this node's own clock; `nil` never expires.
+    /// `expiresAfter` is rounded up to seconds and counts on each member's own clock from when it learns of the invite;
+    /// `nil` never expires.
     case createInvite(expiresAfter: TimeSpan?, token: CommandToken)
     case revokeInvite(SecretID, token: CommandToken)
+    /// The machine slept for so long, and this node's clock with it.
+    case suspended(TimeSpan)
     case leave
     case rename(String)
 }
@@ -131,7 +138,7 @@ public struct DialAttempt: Hashable, Sendable {
 public enum JoinFailure: Hashable, Sendable {
     /// Nobody who holds the secret answered. A revoked or expired ticket looks just like this: strangers get silence.
     case noAnswer(tried: [DialAttempt])
-    /// Somebody answered and said no.
+    /// Somebody answered and said no: also for a ticket revoked or expired since the link was made.
     case refused(SessionMessage.Refusal)
     /// Peers were reached, but none that speaks this version.
     case versionMismatch(tried: [DialAttempt])
@@ -144,7 +151,7 @@ public struct InviteSummary: Sendable {
     public var ticket: Ticket?
     /// Who made it.
     public var author: PeerID
-    /// When this node will revoke it; `nil` if never, or if another node will.
+    /// When this node honours it no more; `nil` if never.
     public var expiresAt: HostTime?
 
     public init(id: SecretID, ticket: Ticket?, author: PeerID, expiresAt: HostTime?) {
@@ -195,6 +202,8 @@ public struct SessionConfiguration: Hashable, Sendable {
     /// A newcomer repeats its hello this often, to one link after the other.
     public var helloInterval = TimeSpan.milliseconds(1_000)
     public var leaveTimeout = TimeSpan.milliseconds(500)
+    /// What one member must do and any may, each does after as many of these as members are ahead of it.
+    public var turnInterval = TimeSpan.milliseconds(1_000)
 
     /// Each member links with each, so this is also the number of links. A newcomer beyond is refused aloud (MEM-24).
     public var maximumMembers = 256

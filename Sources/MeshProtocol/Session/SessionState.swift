@@ -16,7 +16,7 @@ public struct SessionState: WireMessage {
     public var epochSecrets: [Bytes32]
     /// The GENESIS record; empty until it is known.
     public var genesis: [UInt8]
-    /// Invites of this node that expire. Those that do not are in the records.
+    /// The invites that expire, anybody's. Those that do not are in the records.
     public var expiringInvites: [ExpiringInvite]
     /// Where the other members were last reached.
     public var contacts: [Contact]
@@ -46,7 +46,7 @@ public struct SessionState: WireMessage {
 
     static let maximumContacts = 1024
     static let maximumContactAddresses = 4
-    static let maximumExpiringInvites = 64
+    static let maximumExpiringInvites = Invites.maximumInvites
 
     public init(mesh: MeshID, startCount: UInt64, label: String, name: String, epochSecrets: [Bytes32]) {
         self.mesh = mesh

@@ -126,16 +126,9 @@ extension SessionStateMachine {
         // Nothing is said before this node can say all of it: the newcomer asks again.
         guard phase == .member, let meshID, let link = links[peer], !genesis.isEmpty else { return }
         let isKnown = list.contains(peer)
-        // A link under a secret that was revoked since counts for nothing.
-        guard
-            isKnown
-                || inviteTable.active(limit: configuration.maximumJoinSecrets).contains(where: { id, _ in
-                    id == link.identity.secretID
-                })
-        else {
-            statistics.admissionsRefused &+= 1
-            outbox.append(.closeLink(peer))
-            return emit(.memberRefused, peer, [.init("reason", .text("revoked"))], into: &outbox)
+        // A link under a secret that was revoked since, or has expired, counts for nothing.
+        guard isKnown || invitesInForce.contains(where: { $0.id == link.identity.secretID }) else {
+            return turnAway(peer, at: now, into: &outbox)
         }
         guard presence.peer == peer, presence.incarnation == link.identity.incarnation,
             presence.isSigned(mesh: meshID)
@@ -159,6 +152,23 @@ extension SessionStateMachine {
         emit(.memberRefused, peer, [.init("reason", .text(String(describing: refusal)))], into: &outbox)
     }
 
+    /// Says why, and closes the link when that has had time to arrive.
+    private mutating func turnAway(_ peer: PeerID, at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
+        if links[peer]?.closesAt == nil { links[peer]?.closesAt = now + configuration.leaveTimeout }
+        refuse(peer, .inviteVoid, into: &outbox)
+    }
+
+    /// After an invite has ended: whoever is here by it alone, and did not become a member, is here no longer.
+    mutating func turnAwayStrangers(at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
+        guard phase == .member else { return }
+        for peer in linkOrder where !list.contains(peer) {
+            guard let link = links[peer], link.closesAt == nil,
+                !handshakeSecrets.contains(where: { $0.id == link.identity.secretID })
+            else { continue }
+            turnAway(peer, at: now, into: &outbox)
+        }
+    }
+
     private mutating func welcome(_ peer: PeerID, into outbox: inout Outbox<SessionOutput>) {
         let secrets = epochSecrets.prefix(SessionMessage.Limits.epochSecrets).compactMap {
             Bytes32($0.secret.revealed())
@@ -180,6 +190,7 @@ extension SessionStateMachine {
             return emit(.recordRefused, record.author, [.init("reason", .text("not a member"))], into: &outbox)
         }
         admission.noteAdmitted(body.subject)
+        readmissions.cancel(body.subject)
         enlist(
             body.subject, name: body.name,
             admission: MemberList.Admission(by: record.author, lamport: record.lamport, record: record.id), at: now,
@@ -206,6 +217,7 @@ extension SessionStateMachine {
         guard peer != localPeer else { return }
         // The link of whoever was let in here is older than its membership.
         if let address = links[peer]?.address { list.note(contact: address, of: peer) }
+        links[peer]?.closesAt = nil
         schedulePersist(at: now + configuration.keepAliveInterval)
         // A member that was let in while this node is up is alive by the word of who let it in; that word runs out.
         // Shortly after a join or a return, admissions are history that is being caught up with, and no news.
@@ -251,16 +263,17 @@ extension SessionStateMachine {
             throw .limitExceeded(limit: configuration.maximumJoinSecrets, actual: inviteTable.count + 1)
         }
         if let expiresAfter, expiresAfter <= .zero { throw .invalid(field: "expires") }
-        publishInvite(expiresAt: expiresAfter.map { now + $0 }, token: token, into: &outbox)
+        let seconds = expiresAfter.map { UInt64(max(1, ($0.nanoseconds - 1) / 1_000_000_000 + 1)) }
+        publishInvite(lifetimeSeconds: seconds ?? 0, token: token, into: &outbox)
     }
 
     mutating func publishInvite(
-        expiresAt: HostTime?, token: CommandToken?, into outbox: inout Outbox<SessionOutput>
+        lifetimeSeconds: UInt64, token: CommandToken?, into outbox: inout Outbox<SessionOutput>
     ) {
         let secret = GroupSecret(secret: random.secret())
         guard let bytes = Bytes32(secret.secret.revealed()) else { return }
-        inviteTable.beginCreating(secret.id, token: token, expiresAt: expiresAt)
-        let body = InviteBody(joinSecret: bytes, notAfterSeconds: 0)
+        inviteTable.beginCreating(secret.id, token: token)
+        let body = InviteBody(joinSecret: bytes, lifetimeSeconds: lifetimeSeconds)
         // The token is answered with `inviteReady`, once the record is accepted.
         outbox.append(.publish(.invite, body: body.encoded, token: nil))
     }
@@ -274,8 +287,17 @@ extension SessionStateMachine {
         outbox.append(.publish(.revoke, body: RevokeBody(secretID: id).encoded, token: nil))
     }
 
-    mutating func revokeExpired(at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
-        for id in inviteTable.takeExpired(at: now) {
+    /// What has run out is honoured no more at once; its REVOKE, which tells whoever's timer began later, is published
+    /// by one member first and by the others only if they do not see it.
+    mutating func expireInvites(at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
+        let expired = inviteTable.takeExpired(at: now)
+        for invite in expired {
+            let delay = configuration.turnInterval * Int64(turn(after: invite.author))
+            inviteTable.planRevocation(of: invite.id, at: now + delay)
+        }
+        if !expired.isEmpty { invitesChanged(at: now, into: &outbox) }
+        guard phase == .member else { return }
+        for id in inviteTable.takeRevocationsDue(at: now) {
             outbox.append(.publish(.revoke, body: RevokeBody(secretID: id).encoded, token: nil))
         }
     }
@@ -294,6 +316,21 @@ extension SessionStateMachine {
         if let token { outbox.append(.refused(token, error)) }
     }
 
+    /// This node's place among the members alive, of which one is to act: `first`, if it is here, then by their ids. At
+    /// most 15, so that what all wait for comes in bounded time.
+    func turn(after first: PeerID?) -> Int {
+        guard first != localPeer else { return 0 }
+        let ahead = list.order.count { peer in
+            peer != localPeer && liveness[peer]?.state == .alive && (peer == first || peer < localPeer)
+        }
+        return min(ahead, 15)
+    }
+
+    mutating func invitesChanged(at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
+        outbox.append(.setSecrets(handshakeSecrets))
+        turnAwayStrangers(at: now, into: &outbox)
+    }
+
     private func requireMember() throws(CommandError) {
         switch phase {
         case .member: return
@@ -307,25 +344,29 @@ extension SessionStateMachine {
     ) {
         guard list.contains(record.author), let body = try? InviteBody(decoding: record.body) else { return }
         let secret = GroupSecret(secret: SecretBytes(copying: body.joinSecret.bytes))
-        let (isActive, token) = inviteTable.add(secret, author: record.author, lamport: record.lamport)
+        let invite = Invites.Invite(secret: secret, author: record.author, lamport: record.lamport, record: record.id)
+        let lifetime = body.lifetimeSeconds == 0 ? nil : Self.lifetime(seconds: body.lifetimeSeconds)
+        let (isActive, token) = inviteTable.add(invite, lifetime: lifetime, at: now)
         guard isActive else { return }
-        outbox.append(.setSecrets(handshakeSecrets))
+        invitesChanged(at: now, into: &outbox)
         if phase == .member {
             emit(.inviteCreated, record.author, [.init("id", .text(secret.id.description))], into: &outbox)
         }
-        if let token, let ticket = inviteTable[secret.id].flatMap(ticket) {
-            outbox.append(.inviteReady(token, ticket))
-        }
-        if inviteTable[secret.id]?.expiresAt != nil { schedulePersist(at: now) }
+        if let token, let ticket = ticket(for: invite) { outbox.append(.inviteReady(token, ticket)) }
+        if lifetime != nil { schedulePersist(at: now) }
+    }
+
+    private static func lifetime(seconds: UInt64) -> TimeSpan {
+        .seconds(Int64(min(seconds, UInt64(Invites.maximumLifetime.nanoseconds / 1_000_000_000))))
     }
 
     mutating func revokeAccepted(
         _ record: AcceptedRecord, at now: HostTime, into outbox: inout Outbox<SessionOutput>
     ) {
         guard list.contains(record.author), let body = try? RevokeBody(decoding: record.body) else { return }
-        let (isNew, token) = inviteTable.revoke(body.secretID)
+        let (isNew, token) = inviteTable.revoke(body.secretID, lamport: record.lamport, record: record.id)
         if isNew {
-            outbox.append(.setSecrets(handshakeSecrets))
+            invitesChanged(at: now, into: &outbox)
             if phase == .member {
                 emit(.inviteRevoked, record.author, [.init("id", .text(body.secretID.description))], into: &outbox)
             }

@@ -108,7 +108,7 @@ extension SessionStateMachine {
         outbox.append(.setMesh(mesh))
         becomeMember(at: now, into: &outbox)
         emit(.meshFounded, nil, [.init("label", .text(label))], into: &outbox)
-        publishInvite(expiresAt: nil, token: nil, into: &outbox)
+        publishInvite(lifetimeSeconds: 0, token: nil, into: &outbox)
     }
 
     mutating func setGenesis(_ bytes: [UInt8], at now: HostTime, into outbox: inout Outbox<SessionOutput>) {

@@ -72,7 +72,7 @@ extension SessionStateMachine {
 
     /// The link of somebody who has left, or of a newcomer that never became a member.
     private func shouldClose(_ link: Link, _ peer: PeerID, at now: HostTime) -> Bool {
-        if let closesAt = link.closesAt, hasLeft(peer) { return closesAt <= now }
+        if let closesAt = link.closesAt, hasLeft(peer) || !list.contains(peer) { return closesAt <= now }
         return !list.contains(peer) && now - link.establishedAt > configuration.joinTimeout * 2
     }
 

@@ -95,6 +95,7 @@ public struct SessionStateMachine: Sendable {
     var tickCount = 0
 
     var inviteTable = Invites()
+    var readmissions = Readmissions()
     var admission = Admission()
     var joining: Joining?
     var farewellWaiting: Set<PeerID> = []
@@ -115,6 +116,8 @@ public struct SessionStateMachine: Sendable {
     }
 
     var localPeer: PeerID { identity.peerID }
+
+    private static let expirySavingInterval = TimeSpan.seconds(60 as Int64)
 
     /// `nil` for a name of nothing.
     static func acceptable(_ name: String) -> String? {
@@ -197,6 +200,8 @@ public struct SessionStateMachine: Sendable {
         case .recordAccepted(let record): recordAccepted(record, at: now, into: &outbox)
         case .publishRefused(let kind, let body, let error):
             publishRefused(kind, body, error, at: now, into: &outbox)
+        case .recordVoided(let id): recordVoided(id, at: now, into: &outbox)
+        case .voidAdmission(let record): voidAdmission(record, at: now, into: &outbox)
         case .setGenesis(let bytes): setGenesis(bytes, at: now, into: &outbox)
         case .beaconReceived(let datagram, let source): beaconReceived(datagram, from: source, at: now, into: &outbox)
         case .localAddressesChanged(let addresses): localAddressesChanged(addresses, at: now, into: &outbox)
@@ -204,6 +209,7 @@ public struct SessionStateMachine: Sendable {
         case .createInvite(let span, let token):
             try createInvite(expiresAfter: span, token: token, at: now, into: &outbox)
         case .revokeInvite(let id, let token): try revokeInvite(id, token: token, into: &outbox)
+        case .suspended(let span): inviteTable.age(by: span)
         case .leave: leave(at: now, into: &outbox)
         case .rename(let name): try rename(name, at: now, into: &outbox)
         }
@@ -219,7 +225,8 @@ public struct SessionStateMachine: Sendable {
         if isDue(timers.leave, now) { finishLeaving(at: now, into: &outbox) }
         if isDue(discovery.nextAt, now) { callOut(at: now, into: &outbox) }
         if isDue(dials.nextDeadline, now) { dialMissing(at: now, into: &outbox) }
-        if isDue(inviteTable.nextDeadline, now) { revokeExpired(at: now, into: &outbox) }
+        if isDue(inviteTable.nextDeadline, now) { expireInvites(at: now, into: &outbox) }
+        if isDue(readmissions.nextDeadline, now) { readmit(at: now, into: &outbox) }
         if isDue(timers.persist, now) { persist(at: now, into: &outbox) }
     }
 
@@ -228,7 +235,7 @@ public struct SessionStateMachine: Sendable {
     public var nextDeadline: HostTime? {
         let least = min(
             timers.least, discovery.nextAt ?? .distantFuture, dials.nextDeadline ?? .distantFuture,
-            inviteTable.nextDeadline ?? .distantFuture)
+            min(inviteTable.nextDeadline ?? .distantFuture, readmissions.nextDeadline ?? .distantFuture))
         return least == .distantFuture ? nil : least
     }
 
@@ -259,11 +266,14 @@ public struct SessionStateMachine: Sendable {
 
     /// The invites that are worth something now, newest first.
     public var invites: [InviteSummary] {
-        inviteTable.active(limit: configuration.maximumJoinSecrets).map { id, invite in
+        invitesInForce.map { invite in
             InviteSummary(
-                id: id, ticket: ticket(for: invite), author: invite.author, expiresAt: invite.expiresAt)
+                id: invite.id, ticket: ticket(for: invite), author: invite.author,
+                expiresAt: inviteTable.expiresAt(invite.id))
         }
     }
+
+    var invitesInForce: ArraySlice<Invites.Invite> { inviteTable.active(limit: configuration.maximumJoinSecrets) }
 
     func ticket(for invite: Invites.Invite) -> Ticket? {
         meshID.map { mesh in
@@ -295,8 +305,7 @@ public struct SessionStateMachine: Sendable {
     var handshakeSecrets: [GroupSecret] {
         var secrets = epochSecrets
         if let joining { secrets.append(joining.secret) }
-        for (id, invite) in inviteTable.active(limit: configuration.maximumJoinSecrets)
-        where !secrets.contains(where: { $0.id == id }) {
+        for invite in invitesInForce where !secrets.contains(where: { $0.id == invite.id }) {
             secrets.append(invite.secret)
         }
         return secrets
@@ -323,6 +332,8 @@ public struct SessionStateMachine: Sendable {
             epochSecrets: epochSecrets.compactMap { Bytes32($0.secret.revealed()) })
         state.genesis = genesis
         state.expiringInvites = inviteTable.expiring(at: now)
+        // A timer that a crash takes back by a minute at most.
+        if !state.expiringInvites.isEmpty { schedulePersist(at: now + Self.expirySavingInterval) }
         state.contacts = list.order.compactMap(contact)
         outbox.append(.persist(state))
     }

@@ -26,6 +26,8 @@ public struct MonotonicClock: HostClock, Hashable {
         ratePartsPerTrillion = Int64((ratePartsPerMillion * 1e6).rounded())
     }
 
+    public func suspendedSpan() -> TimeSpan { TimeSpan(nanoseconds: mesh_suspended_nanoseconds()) }
+
     public func now() -> HostTime { hostTime(ofTrue: mesh_monotonic_nanoseconds()) }
 
     public func hostTime(ofTrue nanoseconds: Int64) -> HostTime {

@@ -112,8 +112,8 @@ public struct MessageAcknowledgement: Hashable, Sendable {
 /// A message passed on by others: signed by its author and sealed for the members.
 ///
 /// ```
-/// hops left 1 | author 32 | incarnation 8 | counter 8 | recipient 32 | epoch 16 | length u32 | nonce 24
-///   | sealed DIRECT or ACKNOWLEDGEMENT | Ed25519 64
+/// hops left 1 | author 32 | incarnation 8 | counter 8 | recipient 32 | recipient's incarnation 8 | epoch 16
+///   | length u32 | nonce 24 | sealed DIRECT or ACKNOWLEDGEMENT | Ed25519 64
 /// ```
 /// The signature covers the mesh and all from `author` to the sealed bytes; the cipher authenticates the mesh and all
 /// from `author` to `length`.
@@ -130,20 +130,23 @@ public struct RelayedMessage: Hashable, Sendable {
     /// Rises with each relayed message of this process life, repetitions included.
     public var counter: UInt64
     public var recipient: PeerID
+    /// For which process life of the recipient it is: a later one has forgotten what the earlier one received.
+    public var recipientIncarnation: Incarnation
     public var epoch: SecretID
     public var nonce: [UInt8]
     public var sealed: [UInt8]
     public var signature: [UInt8]
 
     public init(
-        hopsLeft: UInt8, author: PeerID, incarnation: Incarnation, counter: UInt64, recipient: PeerID, epoch: SecretID,
-        nonce: [UInt8], sealed: [UInt8], signature: [UInt8]
+        hopsLeft: UInt8, author: PeerID, incarnation: Incarnation, counter: UInt64, recipient: PeerID,
+        recipientIncarnation: Incarnation, epoch: SecretID, nonce: [UInt8], sealed: [UInt8], signature: [UInt8]
     ) {
         self.hopsLeft = hopsLeft
         self.author = author
         self.incarnation = incarnation
         self.counter = counter
         self.recipient = recipient
+        self.recipientIncarnation = recipientIncarnation
         self.epoch = epoch
         self.nonce = nonce
         self.sealed = sealed
@@ -156,6 +159,7 @@ public struct RelayedMessage: Hashable, Sendable {
         writer.write(incarnation.value)
         writer.write(counter)
         writer.write(recipient.value)
+        writer.write(recipientIncarnation.value)
         writer.write(epoch.value)
         writer.write(UInt32(truncatingIfNeeded: sealedByteCount))
     }
@@ -414,6 +418,7 @@ extension RelayedMessage {
         incarnation = Incarnation(try bytes.readUInt64(&position))
         counter = try bytes.readUInt64(&position)
         recipient = PeerID(try bytes.readBytes32(&position))
+        recipientIncarnation = Incarnation(try bytes.readUInt64(&position))
         epoch = SecretID(try bytes.readBytes16(&position))
         let length = Int(try bytes.readUInt32(&position))
         guard length <= Self.maximumSealedBytes else { throw .limitExceeded }

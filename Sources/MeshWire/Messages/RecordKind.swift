@@ -88,27 +88,28 @@ public struct AdmitBody: WireMessage {
     }
 }
 
-/// Body of INVITE: `version u8 = 1 | join secret 32 | not after u64 (seconds since 1970, 0 = never; advice only)`.
+/// Body of INVITE: `version u8 = 1 | join secret 32 | lifetime u64` (seconds, 0 = for ever). A span and not a date: each
+/// member counts it on its own clock from when it accepts the record.
 public struct InviteBody: WireMessage {
     public var joinSecret: Bytes32
-    public var notAfterSeconds: UInt64
+    public var lifetimeSeconds: UInt64
 
-    public init(joinSecret: Bytes32, notAfterSeconds: UInt64) {
+    public init(joinSecret: Bytes32, lifetimeSeconds: UInt64) {
         self.joinSecret = joinSecret
-        self.notAfterSeconds = notAfterSeconds
+        self.lifetimeSeconds = lifetimeSeconds
     }
 
     public func encode(into writer: inout ByteWriter) {
         writer.write(UInt8(1))
         writer.write(joinSecret)
-        writer.write(notAfterSeconds)
+        writer.write(lifetimeSeconds)
     }
 
     public init(decoding bytes: Span<UInt8>) throws(WireError) {
         var position = 0
         guard try bytes.readUInt8(&position) == 1 else { throw .unsupportedVersion }
         joinSecret = try bytes.readBytes32(&position)
-        notAfterSeconds = try bytes.readUInt64(&position)
+        lifetimeSeconds = try bytes.readUInt64(&position)
         try bytes.expectEnd(position)
     }
 }

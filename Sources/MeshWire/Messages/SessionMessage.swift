@@ -34,6 +34,8 @@ public enum SessionMessage: WireMessage {
         case ended = 2
         /// The newcomer's record is not acceptable: not its own, or nameless.
         case invalidPresence = 3
+        /// The invite of the link was revoked, or has expired, since the link was made.
+        case inviteVoid = 4
     }
 
     public enum ProbeOutcome: UInt8, Hashable, Sendable, CaseIterable {

@@ -71,7 +71,7 @@ struct `Messages between linked members` {
         network.run(milliseconds: 500)
 
         #expect(network.nodes[0].outcomes == [1: .delivered])
-        #expect(RelayedMessage.maximumSealedBytes + 200 < WireLimits.maximumLinkMessageBytes)
+        #expect(RelayedMessage.maximumSealedBytes + 208 < WireLimits.maximumLinkMessageBytes)
     }
 
     @Test func `MSG-02 thousands from two senders all arrive in order and the senders feel back-pressure`() throws {
@@ -236,7 +236,7 @@ struct `Messages between linked members` {
     @Test func `AB-34 process lives without number of one sender leave a few streams`() throws {
         let network = try linked(2, seed: 34)
         for life in 0..<10_000 as Range<UInt64> {
-            try network.submit(0, .linkUp(network.nodes[1].id, Incarnation(life)))
+            network.changeLink(0) { $0.linkUp(network.nodes[1].id, Incarnation(life), at: $1, into: &$2) }
             let message = DirectMessage(
                 isReliable: true, incarnation: Incarnation(life), sequence: 1, base: 1, lamport: 1, payload: [1])
             network.inject(.direct(message), from: 1, to: 0)
@@ -293,7 +293,7 @@ struct `Messages to absent members` {
         let network = try linked(2, seed: 48)
         network.nodes[1].isFrozen = true
         try network.say(0, [1], token: 1)
-        try network.submit(0, .membersChanged([]))
+        try network.submit(0, .membersChanged([], lives: [:]))
         try network.submit(0, .memberLost(network.nodes[1].id))
         network.run(milliseconds: 25_000)
         #expect(network.nodes[0].outcomes.isEmpty)
@@ -306,7 +306,7 @@ struct `Messages to absent members` {
         let network = try linked(2, seed: 42)
         network.nodes[1].isFrozen = true
         try network.say(0, [1], token: 1)
-        try network.submit(0, .membersChanged([]))
+        try network.submit(0, .membersChanged([], lives: [:]))
         network.run(milliseconds: 600)
         let left = DeliveryFailure(peer: network.nodes[1].id, reason: .left)
         #expect(network.nodes[0].outcomes == [1: .failed([left])])
@@ -462,7 +462,7 @@ struct `Messages through others` {
             payload: [42])
         let mesh = try #require(network.nodes[0].gossip.meshID)
         return try RelaySeal.seal(
-            (inner ?? .direct(direct)).encoded, to: network.nodes[recipient].id, counter: counter, hops: 8, mesh: mesh,
+            (inner ?? .direct(direct)).encoded, to: network.life(recipient), counter: counter, hops: 8, mesh: mesh,
             secret: network.secret, nonce: network.random.bytes(24), identity: network.nodes[author].identity)
     }
 
@@ -489,6 +489,36 @@ struct `Messages through others` {
         network.inject(.relayed(genuine), from: 1, to: 2)
         #expect(network.nodes[2].messages.count == 1)
         #expect(network.nodes[2].gossip.statistics.relaysDuplicate == 1)
+    }
+
+    @Test func `AB-52 for an earlier life of their recipient are refused, whoever repeats them`() throws {
+        let network = try GossipNetwork.mesh(3, seed: 57)
+        network.connectLine()
+        network.run(milliseconds: 3_000)
+        let unreliable = DirectMessage(
+            isReliable: false, incarnation: network.nodes[0].identity.incarnation, sequence: 1, base: 1, lamport: 1,
+            payload: [42])
+        let recorded = [
+            try relayed(network, author: 0, to: 2),
+            try relayed(network, author: 0, to: 2, counter: 2, inner: .direct(unreliable)),
+        ]
+        for message in recorded { network.inject(.relayed(message), from: 1, to: 2) }
+        #expect(network.nodes[2].messages.count == 2)
+
+        _ = network.restart(2)
+        network.connect(1, 2)
+        network.run(milliseconds: 3_000)
+        for message in recorded { network.inject(.relayed(message), from: 1, to: 2) }
+        #expect(network.nodes[2].messages.isEmpty)
+        #expect(network.nodes[2].gossip.statistics.relaysRefused == 2)
+
+        // Another life written into it breaks the signature.
+        var altered = recorded[0]
+        altered.recipientIncarnation = network.nodes[2].identity.incarnation
+        network.inject(.relayed(altered), from: 1, to: 2)
+        #expect(network.nodes[2].messages.isEmpty)
+        try network.say(0, [7], to: [network.nodes[2].id], token: 3)
+        #expect(network.run(atMost: 5_000) { network.nodes[2].messages.count == 1 }, "the present life is reached")
     }
 
     @Test func `AB-52 of strangers are refused`() throws {
@@ -525,8 +555,8 @@ struct `Messages through others` {
         network.connectLine()
         network.run(milliseconds: 3_000)
         let genuine = GossipMessage.relayed(try relayed(network, author: 0, to: 2)).encoded
-        // kind, hops, author 32, incarnation 8, counter 8, recipient 32, epoch 16, then the length.
-        let lengthOffset = 2 + 32 + 8 + 8 + 32 + 16
+        // kind, hops, author 32, incarnation 8, counter 8, recipient 32, its incarnation 8, epoch 16, then the length.
+        let lengthOffset = 2 + 32 + 8 + 8 + 32 + 8 + 16
         let before = network.nodes[2].gossip.statistics
         var count = 0
         for length in [0, 1, 15, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 300_000, 1 << 20] as [UInt32] {
@@ -558,10 +588,10 @@ struct `Messages through others` {
 
     @Test func `travel no further than their hops and never in circles`() throws {
         let network = try linked(4, seed: 55)
-        let missing = network.addNode()
+        network.addNode()
         let mesh = try #require(network.nodes[0].gossip.meshID)
         let message = try RelaySeal.seal(
-            [1], to: missing.id, counter: 1, hops: 8, mesh: mesh, secret: network.secret,
+            [1], to: network.life(4), counter: 1, hops: 8, mesh: mesh, secret: network.secret,
             nonce: network.random.bytes(24), identity: network.nodes[0].identity)
         let before = network.deliveries
         network.inject(.relayed(message), from: 0, to: 1)

@@ -22,6 +22,7 @@ final class GossipNetwork {
         var gossip: Gossip
         var accepted: [AcceptedRecord] = []
         var voided: [RecordID] = []
+        var voidAdmissions: [AcceptedRecord] = []
         var disk: [RecordID: [UInt8]] = [:]
         var published: [UInt64: RecordID] = [:]
         var messages: [UserMessage] = []
@@ -128,10 +129,22 @@ final class GossipNetwork {
     }
 
     func tellMembers() {
-        for position in nodes.indices {
-            let others = nodes.indices.filter { $0 != position }.map { nodes[$0].id }
-            try? submit(position, .membersChanged(others))
-        }
+        for position in nodes.indices { tellMembers(to: position) }
+    }
+
+    /// All nodes and their present lives, as the session of `position` would say it.
+    func tellMembers(to position: Int) {
+        let others = nodes.indices.filter { $0 != position }
+        try? submit(position, .membersChanged(others.map { nodes[$0].id }, lives: lives(besides: position)))
+    }
+
+    func life(_ position: Int) -> ChainKey {
+        ChainKey(author: nodes[position].id, incarnation: nodes[position].identity.incarnation)
+    }
+
+    func lives(besides position: Int) -> [PeerID: Incarnation] {
+        let others = nodes.indices.filter { $0 != position }.map { (nodes[$0].id, nodes[$0].identity.incarnation) }
+        return Dictionary(others, uniquingKeysWith: { first, _ in first })
     }
 
     /// The process dies and starts again with what is on its disk, as a new incarnation.
@@ -145,11 +158,14 @@ final class GossipNetwork {
         let restored = gossip.restore(old.disk.values.sorted { $0.count < $1.count })
         let node = Node(identity: identity, gossip: gossip)
         node.disk = old.disk
-        node.accepted = restored
+        node.accepted = restored.accepted
+        node.voidAdmissions = restored.voidAdmissions
         nodes[position] = node
-        let others = nodes.indices.filter { $0 != position }.map { nodes[$0].id }
-        try? submit(position, .membersChanged(others))
-        return restored
+        tellMembers(to: position)
+        for other in nodes.indices where other != position && nodes[other].gossip.memberLives[node.id] != nil {
+            nodes[other].gossip.memberLives[node.id] = identity.incarnation
+        }
+        return restored.accepted
     }
 
     // MARK: Links
@@ -158,14 +174,23 @@ final class GossipNetwork {
         guard left != right, generations[Pair(left, right)] == nil else { return }
         generations[Pair(left, right)] = nextGeneration
         nextGeneration += 1
-        try? submit(left, .linkUp(nodes[right].id, nodes[right].identity.incarnation))
-        try? submit(right, .linkUp(nodes[left].id, nodes[left].identity.incarnation))
+        changeLink(left) { [nodes] in $0.linkUp(nodes[right].id, nodes[right].identity.incarnation, at: $1, into: &$2) }
+        changeLink(right) { [nodes] in $0.linkUp(nodes[left].id, nodes[left].identity.incarnation, at: $1, into: &$2) }
     }
 
     func disconnect(_ left: Int, _ right: Int) {
         guard generations.removeValue(forKey: Pair(left, right)) != nil else { return }
-        try? submit(left, .linkDown(nodes[right].id))
-        try? submit(right, .linkDown(nodes[left].id))
+        changeLink(left) { [nodes] in $0.linkDown(nodes[right].id, at: $1, into: &$2) }
+        changeLink(right) { [nodes] in $0.linkDown(nodes[left].id, at: $1, into: &$2) }
+    }
+
+    /// What a link layer tells one gossip alone.
+    func changeLink(
+        _ position: Int, _ change: (inout Gossip, HostTime, inout Outbox<GossipOutput>) -> Void
+    ) {
+        var outbox = Outbox<GossipOutput>()
+        change(&nodes[position].gossip, now, &outbox)
+        perform(outbox, of: position)
     }
 
     func isConnected(_ left: Int, _ right: Int) -> Bool { generations[Pair(left, right)] != nil }
@@ -282,6 +307,7 @@ final class GossipNetwork {
                 transmit(bytes, from: position, to: peer, isReliable: isReliable)
             case .recordAccepted(let record): node.accepted.append(record)
             case .recordVoided(let id): node.voided.append(id)
+            case .voidAdmission(let record): node.voidAdmissions.append(record)
             case .persist(let id, let bytes): node.disk[id] = bytes
             case .published(let token, let id): node.published[token.value] = id
             case .publishRefused: break

@@ -1,8 +1,9 @@
 import MeshBase
 import MeshCrypto
-import MeshProtocol
 import MeshWire
 import Testing
+
+@testable import MeshProtocol
 
 @Suite struct AdmissionTests {
     private func failures(_ node: TestMesh.Node) -> [JoinFailure] {
@@ -150,23 +151,92 @@ import Testing
         #expect(!founder.machine.isAdmitted(newcomer.peer))
         #expect(founder.machine.statistics.admissionsRefused > 0)
         #expect(newcomer.links.isEmpty)
+        // Whoever holds a link under it is told, unlike a stranger.
+        #expect(failures(newcomer) == [.refused(.inviteVoid)])
     }
 
-    @Test func `an invite expires by its issuer's own clock, and for everybody`() throws {
-        let mesh = TestMesh.settled(3)
+    private func expiringInvite(_ mesh: TestMesh, of node: TestMesh.Node, seconds: Int64) throws -> Ticket {
         let token = mesh.nextToken()
-        mesh.submit(mesh.nodes[1], .createInvite(expiresAfter: .seconds(20 as Int64), token: token))
+        mesh.submit(node, .createInvite(expiresAfter: .seconds(seconds), token: token))
         mesh.run(.milliseconds(100))
-        let ticket = try #require(
-            mesh.nodes[1].outputs.compactMap { if case .inviteReady(token, let ticket) = $0 { ticket } else { nil } }
-                .first)
-        #expect(mesh.nodes.allSatisfy { $0.machine.invites.count == 2 })
+        return try #require(
+            node.outputs.compactMap { if case .inviteReady(token, let ticket) = $0 { ticket } else { nil } }.first)
+    }
+
+    private func honours(_ node: TestMesh.Node, _ ticket: Ticket) -> Bool {
+        node.machine.invites.contains { $0.id == ticket.secretID }
+    }
+
+    @Test func `an invite expires by every member's own clock, whether its issuer is there or not`() throws {
+        for isIssuerThere in [true, false] {
+            let mesh = TestMesh.settled(3)
+            let ticket = try expiringInvite(mesh, of: mesh.nodes[1], seconds: 20)
+            #expect(mesh.nodes.allSatisfy { honours($0, ticket) })
+            #expect(mesh.nodes.allSatisfy { $0.machine.invites.first?.expiresAt != nil }, "everybody knows when")
+            if !isIssuerThere { mesh.kill(mesh.nodes[1]) }
+
+            mesh.run(.seconds(19 as Int64))
+            let running = mesh.nodes.filter(\.isRunning)
+            #expect(running.allSatisfy { honours($0, ticket) })
+            mesh.run(.seconds(4 as Int64))
+
+            #expect(running.allSatisfy { !honours($0, ticket) })
+            #expect(mesh.nodes[0].records.count { $0.kind == .revoke } == 1, "one of them revokes it for all")
+            let late = mesh.add()
+            mesh.join(late, ticket)
+            mesh.run(.seconds(11 as Int64))
+            guard case .noAnswer = failures(late).first else { return #expect(Bool(false), "expected silence") }
+        }
+    }
+
+    @Test func `a member cut off from the others stops honouring an expired invite by itself`() throws {
+        let mesh = TestMesh.settled(3)
+        let ticket = try expiringInvite(mesh, of: mesh.nodes[1], seconds: 20)
+        mesh.reaches = { one, other in one != 2 && other != 2 }
 
         mesh.run(.seconds(19 as Int64))
-        #expect(mesh.nodes.allSatisfy { $0.machine.invites.count == 2 })
-        mesh.run(.seconds(2 as Int64))
+        #expect(honours(mesh.nodes[2], ticket))
+        mesh.run(.seconds(1 as Int64))
 
-        #expect(mesh.nodes.allSatisfy { node in !node.machine.invites.contains { $0.id == ticket.secretID } })
+        #expect(!honours(mesh.nodes[2], ticket))
+    }
+
+    @Test func `the time an invite has left survives a restart of any member, and an expired one stays so`() throws {
+        let mesh = TestMesh.settled(2)
+        let ticket = try expiringInvite(mesh, of: mesh.nodes[1], seconds: 100)
+        mesh.run(.seconds(70 as Int64))
+        mesh.kill(mesh.nodes[1])
+        mesh.restart(mesh.nodes[0])
+        mesh.run(.seconds(1 as Int64))
+        #expect(honours(mesh.nodes[0], ticket))
+
+        // It was last saved a minute after the invite was made.
+        mesh.run(.seconds(41 as Int64))
+        #expect(!honours(mesh.nodes[0], ticket))
+        mesh.restart(mesh.nodes[0])
+        mesh.run(.seconds(1 as Int64))
+        #expect(!honours(mesh.nodes[0], ticket))
+    }
+
+    @Test func `an invite made of two records ends with the earlier one, and only the newest 256 records count`() {
+        var invites = Invites()
+        var random = RandomStream(testSeed: 5)
+        func invite(_ secret: GroupSecret, _ lamport: UInt64) -> Invites.Invite {
+            Invites.Invite(
+                secret: secret, author: PeerID(.zero), lamport: lamport, record: RecordID(Bytes32(random.bytes(32))!))
+        }
+        let now = HostTime(nanoseconds: 1_000)
+        let secret = GroupSecret(secret: random.secret())
+        _ = invites.add(invite(secret, 1_000), lifetime: nil, at: now)
+        _ = invites.add(invite(secret, 2), lifetime: .seconds(10 as Int64), at: now)
+        #expect(invites.inForce.count == 1)
+        #expect(invites.expiresAt(secret.id) == now + .seconds(10 as Int64))
+
+        for lamport in 3..<1_000 as Range<UInt64> {
+            _ = invites.add(invite(GroupSecret(secret: random.secret()), lamport), lifetime: nil, at: now)
+        }
+        #expect(invites.inForce.count == 256)
+        #expect(invites.inForce.map(\.lamport) == (745...1_000).reversed().map { UInt64($0) })
     }
 
     @Test func `an expiring invite goes on expiring after a restart of its issuer`() {
@@ -272,6 +342,24 @@ import Testing
 
         #expect(!mesh.nodes[0].machine.isAdmitted(outsider.peer))
         #expect(mesh.nodes[0].count(.recordRefused) == 1)
+    }
+
+    @Test func `a guest that never says hello loses its link when its invite is revoked`() {
+        let mesh = TestMesh.settled(2)
+        let ticket = mesh.ticket(mesh.nodes[0])
+        let guest = mesh.add()
+        mesh.delay = { from, _, message in
+            if case .hello = message, from == 2 { .seconds(600 as Int64) } else { .zero }
+        }
+        mesh.join(guest, ticket)
+        mesh.run(.milliseconds(100))
+        #expect(mesh.nodes[0].links.keys.contains(2))
+
+        mesh.submit(mesh.nodes[1], .revokeInvite(ticket.secretID, token: mesh.nextToken()))
+        mesh.run(.seconds(1 as Int64))
+
+        #expect(!mesh.nodes[0].links.keys.contains(2))
+        #expect(mesh.nodes[0].links.keys.contains(1), "members stay")
     }
 
     @Test func `MEM-22 a known name with a new key is said aloud`() {

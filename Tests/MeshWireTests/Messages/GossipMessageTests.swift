@@ -10,7 +10,8 @@ private func key(_ byte: UInt8, _ life: UInt64) -> ChainKey {
 
 private let relayed = RelayedMessage(
     hopsLeft: 8, author: PeerID(filled32(1)), incarnation: Incarnation(2), counter: 3, recipient: PeerID(filled32(4)),
-    epoch: SecretID(Bytes16(run(5, 16)) ?? .zero), nonce: run(6, 24), sealed: run(7, 16), signature: run(8, 64))
+    recipientIncarnation: Incarnation(9), epoch: SecretID(Bytes16(run(5, 16)) ?? .zero), nonce: run(6, 24),
+    sealed: run(7, 16), signature: run(8, 64))
 
 /// One of each kind with its bytes.
 private let golden: [(GossipMessage, [UInt8])] = [
@@ -46,8 +47,8 @@ private let golden: [(GossipMessage, [UInt8])] = [
     ),
     (
         .relayed(relayed),
-        [8, 8] + run(1, 32) + [2, 0, 0, 0, 0, 0, 0, 0] + [3, 0, 0, 0, 0, 0, 0, 0] + run(4, 32) + run(5, 16)
-            + [16, 0, 0, 0] + run(6, 24) + run(7, 16) + run(8, 64)
+        [8, 8] + run(1, 32) + [2, 0, 0, 0, 0, 0, 0, 0] + [3, 0, 0, 0, 0, 0, 0, 0] + run(4, 32)
+            + [9, 0, 0, 0, 0, 0, 0, 0] + run(5, 16) + [16, 0, 0, 0] + run(6, 24) + run(7, 16) + run(8, 64)
     ),
     (.fork([1], [2, 3]), [9, 1, 0, 0, 0, 1, 2, 0, 0, 0, 2, 3]),
 ]
