@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension Scenarios {
-    @Suite(.timeLimit(.minutes(1))) struct Attachments {
+    @Suite(.scenarioLimit) struct Attachments {
         /// Bytes on disk below a node's contents: a fetch's progress without asking the node.
         private func storedBytes(_ node: RunningNode) -> Int {
             let folder = node.household.directory.appending(path: "state/starling/\(node.name)/contents")

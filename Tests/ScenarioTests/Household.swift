@@ -3,13 +3,9 @@ import Glibc
 import Testing
 
 /// The scenarios: real processes of the built command on 127.0.0.1, one test at a time. What they wait for is bounded
-/// by deadlines of its own; what they start is ended by process id.
-@Suite(
-    .serialized,
-    .disabled(
-        if: ProcessInfo.processInfo.environment["STARLING_SANITIZED"] != nil,
-        "an instrumented process keeps no deadline"))
-struct Scenarios {}
+/// by deadlines of its own; what they start is ended by process id. Under a sanitizer the command has it too, and a
+/// report of any of its processes is an issue of the test.
+@Suite(.serialized) struct Scenarios {}
 
 /// The built command, beside the test bundle.
 enum Command {
@@ -37,7 +33,7 @@ final class Household {
             "XDG_RUNTIME_DIR": directory.appending(path: "run").path,
             "XDG_CONFIG_HOME": directory.appending(path: "config").path, "TMPDIR": directory.path,
             "SWIFT_BACKTRACE": "enable=no", "STARLING": Command.path,
-        ]
+        ].merging(Sanitizer.environment(in: directory)) { first, _ in first }
         for name in ["home", "state", "run", "config", "files", "out"] {
             try FileManager.default.createDirectory(
                 at: directory.appending(path: name), withIntermediateDirectories: true,
@@ -52,6 +48,7 @@ final class Household {
             while child.exitCode() == nil { usleep(1_000) }
         }
         for pid in grandchildren where isOurs(pid) { kill(pid, SIGKILL) }
+        for report in Sanitizer.reports(in: directory) { Issue.record("\(report)") }
         // The directory is unique to this test; what remains of it is no harm.
         try? FileManager.default.removeItem(at: directory)
     }
@@ -181,11 +178,11 @@ final class Household {
     }
 }
 
-/// A point on the monotonic clock.
+/// A point on the monotonic clock, so many seconds away on a machine without a sanitizer.
 struct Deadline {
     private let end: ContinuousClock.Instant
 
-    init(_ seconds: Double) { end = ContinuousClock.now.advanced(by: .seconds(seconds)) }
+    init(_ seconds: Double) { end = ContinuousClock.now.advanced(by: .seconds(seconds * Sanitizer.patience)) }
 
     var isOver: Bool { ContinuousClock.now >= end }
 }

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension Scenarios {
-    @Suite(.timeLimit(.minutes(1))) struct Membership {
+    @Suite(.scenarioLimit) struct Membership {
         /// Seconds until everybody in `observers` shows `state` for `name`.
         private func seconds(
             until name: String, is state: String, for observers: [RunningNode], within limit: Double
@@ -57,7 +57,7 @@ extension Scenarios {
 
             try await nodes[2].killAtOnce()
             // Two seconds are promised; a loaded machine and the asking are given twice that.
-            #expect(try await seconds(until: "cyd", is: "dead", for: others, within: 4) < 4)
+            #expect(try await seconds(until: "cyd", is: "dead", for: others, within: 4) < 4 * Sanitizer.patience)
 
             let returned = try await household.up("cyd")
             #expect(returned.ready["id"].text == nodes[2].ready["id"].text)
@@ -66,7 +66,7 @@ extension Scenarios {
 
             #expect(try await returned.ask("down").exit == 0)
             #expect(try await returned.end() == 0)
-            #expect(try await seconds(until: "cyd", is: "left", for: others, within: 1.5) < 1.5)
+            #expect(try await seconds(until: "cyd", is: "left", for: others, within: 1.5) < 1.5 * Sanitizer.patience)
         }
 
         @Test func `MEM-03 five quick restarts leave one member`() async throws {

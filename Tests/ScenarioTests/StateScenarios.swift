@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension Scenarios {
-    @Suite(.timeLimit(.minutes(1))) struct State {
+    @Suite(.scenarioLimit) struct State {
         @Test func `CLI-08 a stale socket is replaced and a second process on one state is told who holds it`()
             async throws
         {
@@ -100,7 +100,8 @@ extension Scenarios {
         @Test func `CLI-10 without any setting a node starts with defaults or says what is missing`() async throws {
             let household = try Household()
             defer { household.end() }
-            household.environment = ["PATH": "/usr/bin:/bin", "STARLING": Command.path]
+            household.environment = Sanitizer.environment(in: household.directory)
+            household.environment.merge(["PATH": "/usr/bin:/bin", "STARLING": Command.path]) { _, last in last }
 
             let asked = try await household.run("status", "-n", "nobody-has-this-name")
             #expect(asked.exit == 3, "\(asked)")

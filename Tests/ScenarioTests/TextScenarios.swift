@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension Scenarios {
-    @Suite(.timeLimit(.minutes(1))) struct Texts {
+    @Suite(.scenarioLimit) struct Texts {
         /// Control codes (but the line feed), and marks that turn the direction of writing.
         private func isHarmless(_ text: String) -> Bool {
             text.unicodeScalars.allSatisfy { scalar in
