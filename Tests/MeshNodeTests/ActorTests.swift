@@ -6,7 +6,7 @@ import Testing
 
 @testable import MeshNode
 
-@Suite(.timeLimit(.minutes(1))) struct ActorTests {
+@Suite(.timeLimit(.minutes(10))) struct ActorTests {
     private let now = HostTime(nanoseconds: 5_000_000_000)
     private let identity = NodeIdentity(
         signing: SigningKeyPair(seed: SecretBytes(copying: [UInt8](repeating: 3, count: 32))),

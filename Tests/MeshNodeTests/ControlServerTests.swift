@@ -6,7 +6,7 @@ import Testing
 @testable import MeshNode
 
 /// The control socket with clients that do not behave.
-@Suite(.serialized, .timeLimit(.minutes(1))) struct ControlServerTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct ControlServerTests {
     /// A server in a directory of its own, and a thread in the node's place that answers each request with its verb.
     private final class Fixture: Sendable {
         let path: String

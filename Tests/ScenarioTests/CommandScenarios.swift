@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension Scenarios {
-    @Suite(.scenarioLimit) struct Commands {
+    @Suite(.timeLimit(.minutes(10))) struct Commands {
         @Test func `CLI-01 events reach a pipe line by line, also when the command is killed`() async throws {
             let household = try Household()
             defer { household.end() }

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension Scenarios {
-    @Suite(.scenarioLimit) struct Demo {
+    @Suite(.timeLimit(.minutes(10))) struct Demo {
         @Test func `a demo of three is a full mesh, and nothing of it remains`() async throws {
             let household = try Household()
             defer { household.end() }

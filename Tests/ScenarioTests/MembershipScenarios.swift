@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension Scenarios {
-    @Suite(.scenarioLimit) struct Membership {
+    @Suite(.timeLimit(.minutes(10))) struct Membership {
         /// Seconds until everybody in `observers` shows `state` for `name`.
         private func seconds(
             until name: String, is state: String, for observers: [RunningNode], within limit: Double

@@ -1,5 +1,4 @@
 import Foundation
-import Testing
 
 /// The sanitizer that this run and the command were built with, as `Tools/test` says it.
 enum Sanitizer {
@@ -26,9 +25,4 @@ enum Sanitizer {
             try? String(contentsOf: directory.appending(path: file), encoding: .utf8)
         }
     }
-}
-
-extension Trait where Self == TimeLimitTrait {
-    /// A scenario takes seconds; a minute means that it stands still.
-    static var scenarioLimit: Self { .timeLimit(.minutes(Int(Sanitizer.patience))) }
 }

@@ -4,7 +4,7 @@ import Testing
 
 extension Scenarios {
     /// Starts that fail, ends that are awaited.
-    @Suite(.timeLimit(.minutes(2))) struct Starts {
+    @Suite(.timeLimit(.minutes(10))) struct Starts {
         private func state(_ name: String, in household: Household) -> String {
             household.directory.appending(path: "state").appending(path: name).path
         }

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension Scenarios {
-    @Suite(.scenarioLimit) struct State {
+    @Suite(.timeLimit(.minutes(10))) struct State {
         @Test func `CLI-08 a stale socket is replaced and a second process on one state is told who holds it`()
             async throws
         {

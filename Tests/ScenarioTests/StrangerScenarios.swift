@@ -3,7 +3,7 @@ import Glibc
 import Testing
 
 extension Scenarios {
-    @Suite(.scenarioLimit) struct Strangers {
+    @Suite(.timeLimit(.minutes(10))) struct Strangers {
         /// The 43 first datagrams of other protocols.
         private static func foreign() throws -> [[UInt8]] {
             let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension Scenarios {
-    @Suite(.scenarioLimit) struct Texts {
+    @Suite(.timeLimit(.minutes(10))) struct Texts {
         /// Control codes (but the line feed), and marks that turn the direction of writing.
         private func isHarmless(_ text: String) -> Bool {
             text.unicodeScalars.allSatisfy { scalar in

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension Scenarios {
-    @Suite(.scenarioLimit) struct Tickets {
+    @Suite(.timeLimit(.minutes(10))) struct Tickets {
         private func join(_ household: Household, with input: String) async throws -> Outcome {
             try await household.run(
                 "join", "-", "--name", "guest", "--bind", "127.0.0.1", "--no-discovery", "--timeout", "3", input: input,

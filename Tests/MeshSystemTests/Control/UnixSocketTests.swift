@@ -2,7 +2,7 @@ import Glibc
 import MeshSystem
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct UnixSocketTests {
+@Suite(.timeLimit(.minutes(10))) struct UnixSocketTests {
     /// Accepts one connection and hands it to `serve` on a thread of its own.
     private static func serveOne(
         _ listener: UnixListener, _ serve: @escaping @Sendable (UnixStream) -> Void

@@ -3,7 +3,7 @@ import MeshBase
 import MeshSystem
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct EventLoopTests {
+@Suite(.timeLimit(.minutes(10))) struct EventLoopTests {
     private actor Counter {
         nonisolated let loop: EventLoop
         private(set) var value = 0

@@ -3,7 +3,7 @@ import MeshBase
 import MeshSystem
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct DatagramSocketTests {
+@Suite(.timeLimit(.minutes(10))) struct DatagramSocketTests {
     struct Received: Equatable {
         var bytes: [UInt8]
         var source: SocketAddress

@@ -68,7 +68,7 @@ import Testing
     }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct BeaconTests {
+@Suite(.timeLimit(.minutes(10))) struct BeaconTests {
     /// A beacon port of this test process, so that runs side by side do not hear each other.
     private static func open(_ port: UInt16, _ addresses: [SocketAddress]) throws -> DatagramSocket {
         let options = TransportOptions(

@@ -5,7 +5,7 @@ import Testing
 
 @testable import MeshSystem
 
-@Suite(.timeLimit(.minutes(1))) struct ImportTests {
+@Suite(.timeLimit(.minutes(10))) struct ImportTests {
     @Test func `an import is the tree of the file's bytes and reports progress`() throws {
         let directory = TemporaryDirectory()
         let storage = try DiskStorage(path: directory.file("state"))
