@@ -143,7 +143,13 @@ extension Scenarios {
                 """, seconds: 20)
             #expect(shortage.exit == 0, "\(shortage)")
 
-            #expect(try await ana.ask("status").exit == 0)
+            // Whoever comes while the descriptors of the last readers are being closed may still be turned away.
+            var status = try await ana.ask("status")
+            for _ in 0..<50 where status.exit != 0 {
+                try await Task.sleep(for: .milliseconds(100))
+                status = try await ana.ask("status")
+            }
+            #expect(status.exit == 0, "\(status)")
         }
 
         @Test func `down of a stopped process names it`() async throws {
