@@ -58,11 +58,16 @@ public final class UnixListener: Sendable {
         return UInt64(information.st_ino)
     }
 
-    /// The next connection, waited for. Throws `closed` after `close()`.
+    /// The next connection, waited for. Throws `closed` after `close()`. For want of descriptors it throws `callFailed`,
+    /// and who wanted to connect still waits: what a connection needs beside itself is made before it is taken.
     public func accept() throws(SystemError) -> UnixStream {
+        let streamBell = try checked(mesh_bell_create(), "eventfd")
         let result = mesh_local_accept(descriptor, bell)
-        if result == -ECANCELED { throw .closed }
-        return try UnixStream(descriptor: try checked(result, "accept"))
+        guard result >= 0 else {
+            _ = mesh_close(streamBell)
+            throw result == -ECANCELED ? .closed : .callFailed(call: "accept", errorNumber: -result)
+        }
+        return UnixStream(descriptor: result, bell: streamBell)
     }
 
     /// Ends accepting and removes the file, if it is still ours. Any thread; more than once does nothing.

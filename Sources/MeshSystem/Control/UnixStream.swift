@@ -16,14 +16,10 @@ public final class UnixStream: Sendable {
         var searched = 0
     }
 
-    init(descriptor: Int32) throws(SystemError) {
-        do throws(SystemError) {
-            bell = try checked(mesh_bell_create(), "eventfd")
-        } catch {
-            _ = mesh_close(descriptor)
-            throw error
-        }
+    /// Both descriptors are its own from now on.
+    init(descriptor: Int32, bell: Int32) {
         self.descriptor = descriptor
+        self.bell = bell
     }
 
     deinit {
@@ -38,8 +34,15 @@ public final class UnixStream: Sendable {
         switch -result {
         case ENOENT, ECONNREFUSED, ENOTDIR: throw .socketAbsent(path: path)
         case ENOTSOCK, EPROTOTYPE, EACCES: throw .socketForeign(path: path)
-        default: try self.init(descriptor: try checked(result, "connect"))
+        default: break
         }
+        let connected = try checked(result, "connect")
+        let bell = mesh_bell_create()
+        guard bell >= 0 else {
+            _ = mesh_close(connected)
+            throw .callFailed(call: "eventfd", errorNumber: -bell)
+        }
+        self.init(descriptor: connected, bell: bell)
     }
 
     /// The next line without its line feed; `nil` at the end. What follows the last line feed is a line too. Throws
