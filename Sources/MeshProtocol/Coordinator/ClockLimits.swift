@@ -28,52 +28,59 @@ struct ClockLimits: Sendable {
 
     /// The offset now, least and greatest, and the rates with which any is possible. `nil` without points both ways.
     /// Points that contradict each other (a clock jumped, or one that is not healthy) widen the range instead. Cost: about
-    /// 200 looks at every point.
+    /// 80 looks at every point.
     func ranges() -> (offset: ClosedRange<Double>, rate: ClosedRange<Double>)? {
         guard !above.isEmpty, !below.isEmpty else { return nil }
-        let best = greatest(in: -Self.maximumRate...Self.maximumRate) { upper($0) - lower($0) }
-        let room = upper(best) - lower(best)
+        let best = widestRate()
+        let room = upper(best).limit - lower(best).limit
         guard room >= 0 else {
-            let middle = (upper(best) + lower(best)) / 2
+            let middle = (upper(best).limit + lower(best).limit) / 2
             return ((middle + 2 * room)...(middle - 2 * room), -Self.maximumRate...Self.maximumRate)
         }
         let slowest = edge(from: best, towards: -Self.maximumRate)
         let fastest = edge(from: best, towards: Self.maximumRate)
-        let rates = slowest...fastest
-        let high = upper(greatest(in: rates) { upper($0) })
-        let low = lower(greatest(in: rates) { -lower($0) })
-        return (min(low, high)...max(low, high), rates)
+        // No age is negative, so both limits only rise with the rate.
+        let (low, high) = (lower(slowest).limit, upper(fastest).limit)
+        return (min(low, high)...max(low, high), slowest...fastest)
     }
 
-    private func upper(_ rate: Double) -> Double {
-        var least = Double.infinity
-        for point in above { least = min(least, point.limit + (rate + Self.wander) * point.age) }
+    /// The least upper limit of the offset now at a given rate, and by how much it rises with the rate.
+    private func upper(_ rate: Double) -> Point {
+        var least = Point(age: 0, limit: .infinity)
+        for point in above {
+            let limit = point.limit + (rate + Self.wander) * point.age
+            if limit < least.limit { least = Point(age: point.age, limit: limit) }
+        }
         return least
     }
 
-    private func lower(_ rate: Double) -> Double {
-        var greatest = -Double.infinity
-        for point in below { greatest = max(greatest, point.limit + (rate - Self.wander) * point.age) }
+    /// The greatest lower limit of the offset now at a given rate, and by how much it rises with the rate.
+    private func lower(_ rate: Double) -> Point {
+        var greatest = Point(age: 0, limit: -.infinity)
+        for point in below {
+            let limit = point.limit + (rate - Self.wander) * point.age
+            if limit > greatest.limit { greatest = Point(age: point.age, limit: limit) }
+        }
         return greatest
     }
 
-    /// Where a concave function is greatest, by thirds.
-    private func greatest(in range: ClosedRange<Double>, _ value: (Double) -> Double) -> Double {
-        var (low, high) = (range.lowerBound, range.upperBound)
+    /// The rate that leaves the offset most room: where the room, which is concave, stops to grow.
+    private func widestRate() -> Double {
+        var (low, high) = (-Self.maximumRate, Self.maximumRate)
         for _ in 0..<Self.steps {
-            let third = (high - low) / 3
-            if value(low + third) < value(high - third) { low += third } else { high -= third }
+            let middle = (low + high) / 2
+            if upper(middle).age > lower(middle).age { low = middle } else { high = middle }
         }
         return (low + high) / 2
     }
 
     /// The last rate towards `limit` that the points allow, a little beyond rather than short of it.
     private func edge(from possible: Double, towards limit: Double) -> Double {
-        guard upper(limit) < lower(limit) else { return limit }
+        guard upper(limit).limit < lower(limit).limit else { return limit }
         var (inside, outside) = (possible, limit)
         for _ in 0..<Self.steps {
             let middle = (inside + outside) / 2
-            if upper(middle) < lower(middle) { outside = middle } else { inside = middle }
+            if upper(middle).limit < lower(middle).limit { outside = middle } else { inside = middle }
         }
         return outside
     }
