@@ -172,3 +172,12 @@ func saturatingProduct(_ left: Int64, _ right: Int64) -> Int64 {
     let (product, overflow) = left.multipliedReportingOverflow(by: right)
     return overflow ? ((left < 0) == (right < 0) ? .max : .min) : product
 }
+
+extension HostTime? {
+    /// Whether a deadline has come; none never comes.
+    @inlinable
+    public func isDue(at now: HostTime) -> Bool {
+        guard let self else { return false }
+        return self <= now
+    }
+}

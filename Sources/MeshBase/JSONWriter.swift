@@ -3,7 +3,8 @@ extension JSONValue {
     ///
     /// Control characters, line and paragraph separators are escaped, so the text never contains a line break of any
     /// kind and can be framed by newlines; and so are the marks that turn the direction of writing, so that a name shown
-    /// as raw JSON on a terminal cannot reorder what stands around it (ATT-05). A number that JSON cannot say (not a number, infinite) becomes `null`.
+    /// as raw JSON on a terminal cannot reorder what stands around it (ATT-05). A number that JSON cannot say (not a
+    /// number, infinite) becomes `null`.
     public var text: String {
         var output: [UInt8] = []
         write(to: &output)

@@ -25,7 +25,7 @@ public actor Coordinator {
 
     /// Handles inputs in order, then whatever is due.
     func perform(_ inputs: [Input], at now: HostTime) -> [CoordinatorOutput] {
-        guard !inputs.isEmpty || isDue(at: now) else { return [] }
+        guard !inputs.isEmpty || nextDeadline.isDue(at: now) else { return [] }
         for input in inputs {
             switch input {
             case .message(let bytes, let peer): receive(bytes, from: peer, at: now)
@@ -33,7 +33,7 @@ public actor Coordinator {
                 do { try machine.submit(command, at: now, into: &outbox) } catch { statistics.refusedCommands += 1 }
             }
         }
-        if let deadline = machine.nextDeadline, deadline <= now { machine.handleDeadline(at: now, into: &outbox) }
+        if machine.nextDeadline.isDue(at: now) { machine.handleDeadline(at: now, into: &outbox) }
         nextDeadline = machine.nextDeadline
         defer { outbox.removeAll() }
         return outbox.items
@@ -50,6 +50,4 @@ public actor Coordinator {
             statistics.malformedMessages? += 1
         }
     }
-
-    private func isDue(at now: HostTime) -> Bool { nextDeadline.map { $0 <= now } ?? false }
 }

@@ -30,7 +30,7 @@ public actor Journal {
 
     /// Handles inputs in order, then whatever is due; posts storage requests.
     func perform(_ inputs: [Input], at now: HostTime) -> [JournalOutput] {
-        guard !inputs.isEmpty || isDue(at: now) else { return [] }
+        guard !inputs.isEmpty || nextDeadline.isDue(at: now) else { return [] }
         for input in inputs {
             switch input {
             case .message(let bytes, let peer): receive(bytes, from: peer, at: now)
@@ -38,7 +38,7 @@ public actor Journal {
                 do { try machine.submit(command, at: now, into: &outbox) } catch { statistics.refusedCommands += 1 }
             }
         }
-        if let deadline = machine.nextDeadline, deadline <= now { machine.handleDeadline(at: now, into: &outbox) }
+        if machine.nextDeadline.isDue(at: now) { machine.handleDeadline(at: now, into: &outbox) }
         nextDeadline = machine.nextDeadline
         return takeOutputs()
     }
@@ -75,6 +75,4 @@ public actor Journal {
         }
         return outputs
     }
-
-    private func isDue(at now: HostTime) -> Bool { nextDeadline.map { $0 <= now } ?? false }
 }

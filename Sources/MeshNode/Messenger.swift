@@ -39,11 +39,11 @@ public actor Messenger {
 
     /// Carries out commands in order, then whatever is due.
     func perform(_ commands: [MessengerCommand], at now: HostTime) -> [MessengerOutput] {
-        guard !commands.isEmpty || isDue(at: now) else { return [] }
+        guard !commands.isEmpty || nextDeadline.isDue(at: now) else { return [] }
         for command in commands {
             do { try machine.submit(command, at: now, into: &outbox) } catch { refused(command, error) }
         }
-        if let deadline = machine.nextDeadline, deadline <= now { machine.handleDeadline(at: now, into: &outbox) }
+        if machine.nextDeadline.isDue(at: now) { machine.handleDeadline(at: now, into: &outbox) }
         nextDeadline = machine.nextDeadline
         return takeOutputs()
     }
@@ -131,6 +131,4 @@ public actor Messenger {
         }
         return outputs
     }
-
-    private func isDue(at now: HostTime) -> Bool { nextDeadline.map { $0 <= now } ?? false }
 }

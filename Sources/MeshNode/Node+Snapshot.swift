@@ -86,10 +86,10 @@ extension Node {
             port: environment.transport.localPort, meshID: session.meshID, meshLabel: session.label, hasLeft: hasLeft,
             members: members,
             peers: members.filter { !$0.isLocal }.map { member in
-                NodeSnapshot.Peer(
-                    member: member, link: links.statistics(of: member.peer),
-                    offset: coordinator.offset(of: member.peer),
-                    isRelayed: links.statistics(of: member.peer) == nil && gossip.isNear(member.peer))
+                let link = links.statistics(of: member.peer)
+                return NodeSnapshot.Peer(
+                    member: member, link: link, offset: coordinator.offset(of: member.peer),
+                    isRelayed: link == nil && gossip.isNear(member.peer))
             },
             attachments: journal.attachments, storageTrouble: storageTrouble, invites: session.invites,
             clock: coordinator.clock, hostTime: now,

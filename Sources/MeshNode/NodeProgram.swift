@@ -26,7 +26,7 @@ public enum NodeProgram {
     /// tell: a damaged invite, an impossible address.
     public static func refusal(of options: NodeOptions) -> NodeError? {
         do throws(NodeError) {
-            try NodeProcess(options) { _ in }.check()
+            _ = try NodeProcess(options) { _ in }.readOptions()
             return nil
         } catch {
             return error
@@ -56,15 +56,21 @@ private struct NodeProcess {
         self.output = output
     }
 
-    /// What can be refused before anything is made or started.
-    func check() throws(NodeError) {
-        _ = try makeLogger()
-        _ = try parsedTicket()
-        _ = try parsedAddresses(options.atAddresses)
+    /// What the options' texts say.
+    struct Reading {
+        let logger: Logger
+        let ticket: Ticket?
+        let addresses: [SocketAddress]
+    }
+
+    /// Refuses what can be refused before anything is made or started.
+    func readOptions() throws(NodeError) -> Reading {
+        Reading(
+            logger: try makeLogger(), ticket: try parsedTicket(), addresses: try parsedAddresses(options.atAddresses))
     }
 
     func run() async throws(NodeError) -> Int32 {
-        try check()
+        let reading = try readOptions()
         let isNew = !DiskStorage.exists(at: options.stateDirectory)
         let storage: DiskStorage
         do throws(NodeError) {
@@ -74,7 +80,7 @@ private struct NodeProcess {
             if isNew { DiskStorage.remove(at: options.stateDirectory) }
             throw error
         }
-        let result = await live(with: storage)
+        let result = await live(reading, with: storage)
         // A first start that led into no mesh leaves nothing, so that the next one does not take it for a node.
         let isForNothing = isNew && !hasMesh(storage)
         storage.close()
@@ -87,11 +93,11 @@ private struct NodeProcess {
         do { return try storage.setting(NodeBoot.sessionSetting) != nil } catch { return true }
     }
 
-    private func live(with storage: DiskStorage) async -> Result<Int32, NodeError> {
+    private func live(_ reading: Reading, with storage: DiskStorage) async -> Result<Int32, NodeError> {
         do throws(NodeError) {
-            let logger = try makeLogger()
+            let logger = reading.logger
             let boot = try NodeBoot.load(storage: storage, entropy: SystemEntropy())
-            let start = try chooseStart(try parsedTicket(), try parsedAddresses(options.atAddresses), boot)
+            let start = try chooseStart(reading.ticket, reading.addresses, boot)
             let system = try openSystem()
             let queues = try opened { () throws(SystemError) in try StorageThread.queues() }
             let node = Node(

@@ -24,7 +24,7 @@ public actor Session {
 
     /// Handles inputs in order, then whatever is due.
     func perform(_ inputs: [Input], at now: HostTime) -> [SessionOutput] {
-        guard !inputs.isEmpty || isDue(at: now) else { return [] }
+        guard !inputs.isEmpty || nextDeadline.isDue(at: now) else { return [] }
         for input in inputs {
             switch input {
             case .message(let bytes, let peer): machine.receive(bytes, from: peer, at: now, into: &outbox)
@@ -33,7 +33,7 @@ public actor Session {
                 do { try machine.submit(command, at: now, into: &outbox) } catch { statistics.refusedCommands += 1 }
             }
         }
-        if let deadline = machine.nextDeadline, deadline <= now { machine.handleDeadline(at: now, into: &outbox) }
+        if machine.nextDeadline.isDue(at: now) { machine.handleDeadline(at: now, into: &outbox) }
         nextDeadline = machine.nextDeadline
         return takeOutputs()
     }
@@ -54,6 +54,4 @@ public actor Session {
         defer { outbox.removeAll() }
         return outbox.items
     }
-
-    private func isDue(at now: HostTime) -> Bool { nextDeadline.map { $0 <= now } ?? false }
 }

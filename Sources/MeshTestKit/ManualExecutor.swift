@@ -8,23 +8,9 @@ import Synchronization
 public final class ManualExecutor: NodeExecutor, @unchecked Sendable {
     // Sendable: `state` is behind a lock and `owner` atomic. A simulation is driven by one thread at a time.
 
-    /// The parked turn. The continuation is resumed exactly once, because it is taken out right before.
-    @safe private struct Waiter: @unchecked Sendable {
-        // Sendable: a continuation may be resumed from anywhere.
-        let deadline: HostTime
-        private let continuation: UnsafeContinuation<Void, Never>
-
-        init(deadline: HostTime, continuation: UnsafeContinuation<Void, Never>) {
-            self.deadline = deadline
-            unsafe self.continuation = continuation
-        }
-
-        func resume() { unsafe continuation.resume() }
-    }
-
     private struct State {
         var jobs: [UnownedJob] = []
-        var waiter: Waiter?
+        var waiter: ParkedTurn?
         var isWakePending = false
     }
 
@@ -56,7 +42,7 @@ public final class ManualExecutor: NodeExecutor, @unchecked Sendable {
 
     public nonisolated(nonsending) func waitForWork(until deadline: HostTime) async {
         await unsafe withUnsafeContinuation { continuation in
-            let waiter = unsafe Waiter(deadline: deadline, continuation: continuation)
+            let waiter = unsafe ParkedTurn(deadline: deadline, continuation: continuation)
             state.withLock { state in
                 precondition(state.waiter == nil, "one task alone waits for work")
                 state.waiter = waiter
@@ -101,7 +87,7 @@ public final class ManualExecutor: NodeExecutor, @unchecked Sendable {
 
     private func resumeIfDue() {
         guard let due = wakeInstant, due == .min else { return }
-        let waiter = state.withLock { state -> Waiter? in
+        let waiter = state.withLock { state -> ParkedTurn? in
             state.isWakePending = false
             return state.waiter.take()
         }

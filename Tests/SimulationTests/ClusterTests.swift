@@ -7,11 +7,7 @@ import Testing
 /// Directed scenarios of a few real nodes.
 @Suite(.serialized) struct ClusterTests {
     private func mesh(_ count: Int, seed: UInt64) throws -> Cluster {
-        let cluster = Cluster(seed: seed, count: count)
-        try cluster.start(0)
-        cluster.run(for: .milliseconds(200))
-        let invite = try #require(try cluster.invite(from: 0))
-        for index in 1..<count { try cluster.start(index, invite: invite) }
+        let cluster = try Cluster.joining(count, seed: seed)
         let isWhole = cluster.run(atMost: .seconds(10)) { cluster in
             cluster.nodes.allSatisfy { cluster.snapshot(of: $0.index)?.members.count == count }
         }

@@ -10,11 +10,7 @@ import Testing
 
     /// A founder and others that join it one by one.
     private func mesh(_ count: Int, seed: UInt64) throws -> Cluster {
-        let cluster = Cluster(seed: seed, count: count)
-        try cluster.start(0)
-        cluster.run(for: .milliseconds(200))
-        let invite = try #require(try cluster.invite(from: 0))
-        for index in 1..<count { try cluster.start(index, invite: invite) }
+        let cluster = try Cluster.joining(count, seed: seed)
         try #require(cluster.run(atMost: .seconds(10)) { cluster in isWhole(cluster) })
         return cluster
     }

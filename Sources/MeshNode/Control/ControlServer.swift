@@ -101,8 +101,8 @@ final class ControlServer: Sendable {
         }
     }
 
-    /// Answers one request; false when the client is gone or speaks something else. While an endless answer is quiet, the client's hang-up is
-    /// looked for once a second.
+    /// Answers one request; false when the client is gone or speaks something else. While an endless answer is quiet,
+    /// the client's hang-up is looked for once a second.
     private func answer(_ line: [UInt8], on stream: UnixStream) -> Bool {
         let queue = ReplyQueue()
         let reply = ControlReply { queue.append($0) }

@@ -213,5 +213,4 @@ enum Documents {
         case .ordered: "ordered"
         }
     }
-
 }

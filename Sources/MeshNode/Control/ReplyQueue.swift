@@ -7,7 +7,8 @@ import MeshBase
     // destroyed in `deinit`.
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
-    private var items: [ControlReply.Item] = []
+    /// With the bytes that each counts for.
+    private var items: [(make: () -> JSONValue, byteCount: Int)] = []
     private var waitingBytes = 0
     private var isEnded = false
 
@@ -56,15 +57,15 @@ import MeshBase
         case .end(let closing):
             guard !isEnded else { return false }
             isEnded = true
-            items.append(.object(closing))
+            items.append(({ closing }, 0))
         case .object(let value):
             let size = value.approximateByteCount
             guard hasRoom, waitingBytes == 0 || waitingBytes + size <= Self.maximumBytes else { return false }
             waitingBytes += size
-            items.append(item)
-        case .later:
+            items.append(({ value }, size))
+        case .later(let make):
             guard hasRoom else { return false }
-            items.append(item)
+            items.append((make, 0))
         }
         return true
     }
@@ -82,12 +83,9 @@ import MeshBase
             if isEnded { return .end }
             if unsafe pthread_cond_timedwait(condition, mutex, &limit) == ETIMEDOUT { return .nothing }
         }
-        switch items.removeFirst() {
-        case .object(let value), .end(let value):
-            waitingBytes = max(0, waitingBytes - value.approximateByteCount)
-            return .object(value)
-        case .later(let make): return .object(make())
-        }
+        let item = items.removeFirst()
+        waitingBytes -= item.byteCount
+        return .object(item.make())
     }
 }
 

@@ -200,15 +200,7 @@ struct ClockDirection: Sendable {
     }
 
     /// Where in `closed` the first block from `first` on stands.
-    private func firstPlace(from first: Int64) -> Int {
-        var low = 0
-        var high = closed.count
-        while low < high {
-            let middle = (low + high) / 2
-            if closed[middle].index < first { low = middle + 1 } else { high = middle }
-        }
-        return low
-    }
+    private func firstPlace(from first: Int64) -> Int { closed.partitionPoint { $0.index < first } }
 
     /// The mean of the middle half: nearly as good as the mean in quiet, as hard to spoil as the median.
     private func middleHalf(_ values: inout [Double]) -> Double {

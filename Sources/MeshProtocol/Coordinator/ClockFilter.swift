@@ -75,6 +75,7 @@ struct ClockFilter: Sendable {
     private var contradictions = 0
     private var isQuiet = false
     private var usesMedian = false
+
     /// Blocks that an offset and a rate look back.
     struct Window: Hashable, Sendable {
         var offset: Int

@@ -64,13 +64,7 @@ public struct CommandOrder: Hashable, Sendable {
     }
 
     private func position(of entry: Entry) -> Int {
-        var low = 0
-        var high = entries.count
-        if let last = entries.last, last < entry { return high }
-        while low < high {
-            let middle = (low + high) / 2
-            if entries[middle] < entry { low = middle + 1 } else { high = middle }
-        }
-        return low
+        if let last = entries.last, last < entry { return entries.count }
+        return entries.partitionPoint { $0 < entry }
     }
 }

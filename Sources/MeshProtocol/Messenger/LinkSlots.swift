@@ -63,6 +63,11 @@ struct LinkSlots: Sendable {
         glances[slot] = Glance()
     }
 
+    /// When the link's last datagrams really left: moves no deadline and leaves nothing to send.
+    mutating func noteTransmission(_ slot: Int, at actual: HostTime) {
+        storage[slot]?.timing.didTransmit(at: actual)
+    }
+
     /// Slots changed since the last call, ascending.
     mutating func takeChanged() -> [Int] { changed.takeAll() }
 

@@ -149,17 +149,23 @@ extension LinkTable {
 
     // MARK: RESP → FIN
 
-    mutating func receiveResponse(
-        _ datagram: HandshakeDatagram, _ bytes: Span<UInt8>, suite: HandshakeSuite, from source: SocketAddress,
-        receivedAt: HostTime, at now: HostTime, into outbox: inout Outbox<LinkOutput>
-    ) {
-        guard case .dial(let number, let target) = owners[datagram.receiverIndex],
+    /// The dial, its target and its secret that an answer to this index belongs to; an answer to none is counted.
+    private mutating func dialWaiting(at index: UInt32) -> (position: Int, target: Int, secret: GroupSecret)? {
+        guard case .dial(let number, let target) = owners[index],
             let position = dials.firstIndex(where: { $0.number == number }),
             let secret = secret(dials[position].request.secretID)
         else {
             statistics.refusedState += 1
-            return
+            return nil
         }
+        return (position, target, secret)
+    }
+
+    mutating func receiveResponse(
+        _ datagram: HandshakeDatagram, _ bytes: Span<UInt8>, suite: HandshakeSuite, from source: SocketAddress,
+        receivedAt: HostTime, at now: HostTime, into outbox: inout Outbox<LinkOutput>
+    ) {
+        guard let (position, target, secret) = dialWaiting(at: datagram.receiverIndex) else { return }
         guard HandshakeSuite.hasValidMAC1(bytes, secret: secret) else {
             statistics.refusedMac1 += 1
             return
@@ -261,13 +267,7 @@ extension LinkTable {
             count(error)
             return
         }
-        guard case .dial(let number, let target) = owners[datagram.receiverIndex],
-            let position = dials.firstIndex(where: { $0.number == number }),
-            let secret = secret(dials[position].request.secretID)
-        else {
-            statistics.refusedState += 1
-            return
-        }
+        guard let (position, target, secret) = dialWaiting(at: datagram.receiverIndex) else { return }
         let initiation = dials[position].targets[target].initiation
         guard dials[position].targets[target].address == source, initiation.count == HandshakeDatagram.mac2Offset else {
             statistics.refusedSource += 1

@@ -241,7 +241,7 @@ public struct LinkTable: Sendable {
 
     /// When the datagrams of the last flush really left: host time right before the system call.
     public mutating func didTransmit(at actual: HostTime) {
-        for slot in transmitted.takeAll() { links[slot]?.timing.didTransmit(at: actual) }
+        for slot in transmitted.takeAll() { links.noteTransmission(slot, at: actual) }
     }
 
     /// Peers from which something authentic arrived since the last call, sorted.

@@ -14,7 +14,7 @@ extension SecureLink {
     /// Whether `flush` would find anything to do.
     func wantsFlush(at now: HostTime) -> Bool {
         queue.nextPriority != nil || !pathResponses.isEmpty || hasControl(at: now)
-            || (canProbe && mtu.nextProbeAt.map { $0 <= now } ?? false)
+            || (canProbe && mtu.nextProbeAt.isDue(at: now))
     }
 
     /// Assembles and seals datagrams until the queues are empty or pacing, congestion or the path says stop. Returns
@@ -64,7 +64,7 @@ extension SecureLink {
         if path.owesChallenge(at: now) { return true }
         for position in generations.indices {
             if generations[position].acknowledgements.isDue { return true }
-            if let deadline = generations[position].acknowledgements.deadline, deadline <= now { return true }
+            if generations[position].acknowledgements.deadline.isDue(at: now) { return true }
         }
         return false
     }

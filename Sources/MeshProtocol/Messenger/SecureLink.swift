@@ -133,7 +133,7 @@ struct SecureLink: Sendable {
     /// Forgets retired keys and returns their indexes.
     mutating func removeRetired(at now: HostTime) -> [UInt32] {
         var removed: [UInt32] = []
-        while let position = generations.firstIndex(where: { $0.retiresAt.map { $0 <= now } ?? false }),
+        while let position = generations.firstIndex(where: { $0.retiresAt.isDue(at: now) }),
             position != current
         {
             removed.append(generations.remove(at: position).localIndex)

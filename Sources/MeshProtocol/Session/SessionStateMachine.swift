@@ -218,19 +218,17 @@ public struct SessionStateMachine: Sendable {
     public mutating func handleDeadline(at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
         guard let planned = nextDeadline, planned <= now else { return }
         noteLateness(now - planned, at: now)
-        if isDue(timers.tick, now) { tick(at: now, into: &outbox) }
-        if isDue(timers.monitor, now) { checkMembers(at: now, into: &outbox) }
-        if isDue(timers.hello, now) { sendHello(at: now, into: &outbox) }
-        if isDue(timers.join, now) { joinTimedOut(at: now, into: &outbox) }
-        if isDue(timers.leave, now) { finishLeaving(at: now, into: &outbox) }
-        if isDue(discovery.nextAt, now) { callOut(at: now, into: &outbox) }
-        if isDue(dials.nextDeadline, now) { dialMissing(at: now, into: &outbox) }
-        if isDue(inviteTable.nextDeadline, now) { expireInvites(at: now, into: &outbox) }
-        if isDue(readmissions.nextDeadline, now) { readmit(at: now, into: &outbox) }
-        if isDue(timers.persist, now) { persist(at: now, into: &outbox) }
+        if timers.tick.isDue(at: now) { tick(at: now, into: &outbox) }
+        if timers.monitor.isDue(at: now) { checkMembers(at: now, into: &outbox) }
+        if timers.hello.isDue(at: now) { sendHello(at: now, into: &outbox) }
+        if timers.join.isDue(at: now) { joinTimedOut(at: now, into: &outbox) }
+        if timers.leave.isDue(at: now) { finishLeaving(at: now, into: &outbox) }
+        if discovery.nextAt.isDue(at: now) { callOut(at: now, into: &outbox) }
+        if dials.nextDeadline.isDue(at: now) { dialMissing(at: now, into: &outbox) }
+        if inviteTable.nextDeadline.isDue(at: now) { expireInvites(at: now, into: &outbox) }
+        if readmissions.nextDeadline.isDue(at: now) { readmit(at: now, into: &outbox) }
+        if timers.persist.isDue(at: now) { persist(at: now, into: &outbox) }
     }
-
-    private func isDue(_ time: HostTime?, _ now: HostTime) -> Bool { (time ?? .distantFuture) <= now }
 
     public var nextDeadline: HostTime? {
         let least = min(

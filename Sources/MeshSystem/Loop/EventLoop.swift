@@ -20,20 +20,6 @@ public final class EventLoop: NodeExecutor, @unchecked Sendable {
         var isStopping = false
     }
 
-    /// The suspended turn. The unchecked continuation costs 18 ns instead of 57; it is resumed exactly once because
-    /// `waiter` is taken away right before.
-    @safe private struct Waiter {
-        let deadline: HostTime
-        private let continuation: UnsafeContinuation<Void, Never>
-
-        init(deadline: HostTime, continuation: UnsafeContinuation<Void, Never>) {
-            self.deadline = deadline
-            unsafe self.continuation = continuation
-        }
-
-        func resume() { unsafe continuation.resume() }
-    }
-
     private struct Sources {
         var watched: [EventSource] = []
         var nextTag: UInt64 = 1
@@ -48,7 +34,7 @@ public final class EventLoop: NodeExecutor, @unchecked Sendable {
     private let sources = Lock(Sources())
     private let owner = Atomic<UInt>(0)
     private let thread = Lock<SystemThread?>(nil)
-    private var waiter: Waiter?
+    private var waiter: ParkedTurn?
     private var batch: [UnownedJob] = []
     private var tags = [UInt64](repeating: 0, count: 64)
 
@@ -146,7 +132,7 @@ public final class EventLoop: NodeExecutor, @unchecked Sendable {
         precondition(isOnLoop, "only the node's turn, on this loop, may wait for work")
         precondition(waiter == nil, "one task alone waits for work")
         await unsafe withUnsafeContinuation { continuation in
-            unsafe waiter = Waiter(deadline: deadline, continuation: continuation)
+            unsafe waiter = ParkedTurn(deadline: deadline, continuation: continuation)
         }
     }
 
