@@ -45,10 +45,11 @@ struct BackgroundNode {
     }
 
     private static func storage(_ path: String, _ number: Int32) -> CommandFailure {
-        CommandFailure(
-            code: number == ENOSPC || number == EDQUOT ? "storageFull" : "storageUnreadable",
+        let isFull = number == ENOSPC || number == EDQUOT
+        return CommandFailure(
+            code: isFull ? "storageFull" : "storageUnreadable",
             message: "\(SafeText.escaped(path)) cannot be written: \(ProcessEnvironment.reason(number))",
-            hint: number == ENOSPC || number == EDQUOT
+            hint: isFull
                 ? "free some space, or use another directory: STARLING_STATE=DIR starling up"
                 : "STARLING_STATE=/a/directory/of/yours starling up", exit: .storage)
     }

@@ -83,10 +83,9 @@ struct CommandRun {
     var finder: NodeFinder { NodeFinder(paths: paths) }
 
     func settings() throws -> Settings {
-        let file = paths.configFile.flatMap { ProcessEnvironment.file($0, limit: Settings.maximumFileBytes) }
-        return try Settings(
-            invocation: invocation, environment: ProcessEnvironment.variable, file: file, paths: paths,
-            machineName: ProcessEnvironment.machineName())
+        let settings = readSettings()
+        try settings.requireUsable()
+        return settings
     }
 
     /// As `settings`, with what is wrong told beside them: `config` answers whatever stands in the file.

@@ -37,6 +37,11 @@ public struct Settings: Hashable, Sendable {
     ) throws(CommandFailure) {
         self = Self.reading(
             invocation: invocation, environment: environment, file: file, paths: paths, machineName: machineName)
+        try requireUsable()
+    }
+
+    /// Throws the first of the `problems` that matters.
+    public func requireUsable() throws(CommandFailure) {
         guard let problem = problems.first(where: { !$0.isHarmless }) else { return }
         let line = problem.line.map { ", line \($0)" } ?? ""
         throw .usage(

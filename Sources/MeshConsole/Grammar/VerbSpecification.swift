@@ -48,7 +48,7 @@ public struct VerbSpecification: Hashable, Sendable {
     /// `journal add FILE… [--note TEXT]`
     public var usage: String {
         let arguments = arguments.map(\.usage)
-        let options = options.filter { !$0.isTestHook && !$0.isHidden }.map { option in
+        let options = shownOptions.filter { !$0.isTestHook }.map { option in
             "[\(option.usage)]" + (option.repeats ? "…" : "")
         }
         return ([name] + arguments + options).joined(separator: " ")

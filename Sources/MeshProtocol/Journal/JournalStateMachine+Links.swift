@@ -24,24 +24,11 @@ extension JournalStateMachine {
     }
 
     mutating func linkDown(_ peer: PeerID, at now: HostTime, _ outbox: inout Output) {
-        guard let state = peers.removeValue(forKey: peer) else { return }
+        guard let state = peers[peer] else { return }
+        releaseAllAsks(of: peer)
+        if !state.isSilent { discountHoldings(of: state) }
+        peers[peer] = nil
         peerOrder.removeAll { $0 == peer }
-        askedCount -= state.asked.count
-        for key in state.asked.keys.sorted(by: { ($0.content, $0.chunk) < ($1.content, $1.chunk) }) {
-            contents[key.content]?.transfer?.released(key.chunk, by: peer)
-        }
-        for key in state.hashesAsked {
-            if let page = key.page {
-                contents[key.content]?.hashes.pageAsks.removeValue(forKey: page)
-            } else {
-                contents[key.content]?.hashes.manifestAsk = nil
-            }
-        }
-        if !state.isSilent {
-            for (id, holding) in state.holder.holdings {
-                for chunk in holding.chunks.members { contents[id]?.transfer?.holderLost(chunk) }
-            }
-        }
         lookElsewhere(state.candidates, at: now, &outbox)
         hasChanged = true
     }

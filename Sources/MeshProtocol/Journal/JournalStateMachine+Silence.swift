@@ -30,9 +30,7 @@ extension JournalStateMachine {
         guard let state = peers[peer], !state.isSilent else { return }
         statistics.silences += 1
         releaseAllAsks(of: peer)
-        for (id, holding) in state.holder.holdings {
-            for chunk in holding.chunks.members { contents[id]?.transfer?.holderLost(chunk) }
-        }
+        discountHoldings(of: state)
         peers[peer]?.isSilent = true
         lookElsewhere(state.candidates, at: now, &outbox)
         hasChanged = true
@@ -48,6 +46,13 @@ extension JournalStateMachine {
         }
         lookElsewhere(state.candidates, at: now, &outbox)
         hasChanged = true
+    }
+
+    /// What the peer holds counts no longer: it is gone, or says nothing.
+    mutating func discountHoldings(of state: JournalPeer) {
+        for (id, holding) in state.holder.holdings {
+            for chunk in holding.chunks.members { contents[id]?.transfer?.holderLost(chunk) }
+        }
     }
 
     /// Asks whoever is left, or is back, for what is missing of these contents.
