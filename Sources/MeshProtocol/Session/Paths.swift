@@ -9,8 +9,15 @@ import MeshWire
 /// machine: this node has no other addresses itself, or the record came over a link from this machine, or it names one
 /// of this machine's own addresses. What a person typed or a ticket says is tried as it stands.
 enum Paths {
-    /// What goes into the presence record: dialable, without 0.0.0.0 and multicast, best first.
-    static func advertised(_ local: [SocketAddress]) -> [SocketAddress] {
+    /// What goes into the presence record: dialable, without 0.0.0.0 and multicast, best first; at the end, with room
+    /// kept for them, what other members see (`reflected`).
+    static func advertised(_ local: [SocketAddress], reflected: [SocketAddress] = []) -> [SocketAddress] {
+        let own = advertised(own: local)
+        let outer = reflected.filter { !own.contains($0) }
+        return Array(own.prefix(WireLimits.maximumPresenceAddresses - outer.count)) + outer
+    }
+
+    private static func advertised(own local: [SocketAddress]) -> [SocketAddress] {
         let dialable = unique(local.filter(\.isDialable))
         let remote = dialable.filter { !$0.isLoopback }
         let global = remote.filter { !$0.isLinkLocal }
@@ -18,9 +25,10 @@ enum Paths {
         return Array(interleaved(best.map { $0.with(scope: 0) }).prefix(WireLimits.maximumPresenceAddresses))
     }
 
-    /// The few of them that fit into a ticket.
-    static func forTicket(_ local: [SocketAddress]) -> [SocketAddress] {
-        Array(advertised(local).prefix(WireLimits.maximumTicketAddresses))
+    /// The few of them that fit into a ticket, one that others see among them.
+    static func forTicket(_ local: [SocketAddress], reflected: [SocketAddress] = []) -> [SocketAddress] {
+        let outer = reflected.prefix(1)
+        return Array(advertised(own: local).prefix(WireLimits.maximumTicketAddresses - outer.count)) + outer
     }
 
     /// Whether `address` is one of this machine's own.

@@ -13,6 +13,7 @@ extension SessionStateMachine {
         let isNewLife = links[peer]?.identity.incarnation != link.incarnation
         links[peer] = Link(identity: link, address: link.address, establishedAt: now)
         dials.stop(peer)
+        reflected.linkEstablished(peer)
         if phase == .joining {
             if joining?.isWelcomed == false, linkOrder.count == 1 { sendHello(at: now, into: &outbox) }
             return
@@ -32,6 +33,7 @@ extension SessionStateMachine {
     mutating func introduce(to peer: PeerID, at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
         guard let own = list[localPeer]?.presence else { return }
         send(.presences([own]), to: peer, priority: .command, isReliable: true, into: &outbox)
+        reflect(peer, into: &outbox)
         sendSummary(to: peer, at: now, into: &outbox)
         sendKeepAlive(to: peer, asking: unheardMembers(at: now), at: now, into: &outbox)
     }
@@ -41,6 +43,7 @@ extension SessionStateMachine {
     ) {
         guard links.removeValue(forKey: peer) != nil else { return }
         linkOrder.removeAll { $0 == peer }
+        observerLost(peer, at: now)
         if phase == .leaving { return handleFarewellSeen(from: peer, at: now, into: &outbox) }
         guard phase == .member, list.contains(peer) else { return }
         probeTasks.removeAll { $0.subject == peer && $0.requester == nil }
@@ -60,6 +63,8 @@ extension SessionStateMachine {
         guard links[peer] != nil else { return }
         links[peer]?.address = address
         list.note(contact: address, of: peer)
+        // It may not know: a translator before it has forgotten the old mapping.
+        if list.contains(peer) { reflect(peer, into: &outbox) }
         schedulePersist(at: now + configuration.redialInterval)
         outbox.append(.membersChanged)
     }
@@ -106,14 +111,15 @@ extension SessionStateMachine {
         _ addresses: [SocketAddress], at now: HostTime, into outbox: inout Outbox<SessionOutput>
     ) {
         guard addresses != localAddresses else { return }
-        let before = Paths.advertised(localAddresses)
+        let before = advertisedAddresses
         let isFirst = localAddresses.isEmpty
+        reflected.forget(localAddresses.map { $0.with(scope: 0) }.filter { !addresses.contains($0) })
         localAddresses = addresses
         guard phase == .member || phase == .joining else { return }
         if !isFirst { emit(.interfacesChanged, into: &outbox) }
         if configuration.isDiscoveryEnabled { discovery.startBurst(at: now) }
         guard phase == .member else { return }
-        if Paths.advertised(addresses) != before { renewOwnPresence(at: now, into: &outbox) }
+        if advertisedAddresses != before { renewOwnPresence(at: now, into: &outbox) }
         dials.bringForward(to: now)
     }
 

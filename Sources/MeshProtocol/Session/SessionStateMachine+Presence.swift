@@ -12,7 +12,7 @@ extension SessionStateMachine {
         let record = PresenceRecord(
             peer: localPeer, incarnation: identity.incarnation, startCount: startCount, revision: revision,
             state: state,
-            capabilities: configuration.capabilities, name: name, addresses: Paths.advertised(localAddresses))
+            capabilities: ownCapabilities, name: name, addresses: advertisedAddresses)
         return record.signed(by: identity.signing, mesh: meshID ?? MeshID(.zero))
     }
 

@@ -8,7 +8,7 @@ import MeshWire
 /// `Liveness` and `Suspicion` (who is alive, by this node's own evidence), `Admission`, `Invites`, `Discovery`
 /// (beacons), `Paths` and `DialSchedule` (whom to dial where, and when). It decides and asks; the shell performs. Its
 /// topics stand in extensions, one a file: `+Founding`, `+Admission`, `+Links`, `+Presence`, `+Monitoring`,
-/// `+Discovery`.
+/// `+Discovery`, `+Reflection`.
 ///
 /// Bounds: 256 members, 64 presence records of strangers, 64 probes for others, 16 join secrets, 256 recently dialled
 /// beacon addresses.
@@ -52,12 +52,13 @@ public struct SessionStateMachine: Sendable {
         var hello: HostTime?
         var leave: HostTime?
         var persist: HostTime?
+        var reflection: HostTime?
 
         /// `distantFuture` when none is set.
         var least: HostTime {
             let never = HostTime.distantFuture
             let soon = min(tick ?? never, monitor ?? never, join ?? never)
-            return min(soon, hello ?? never, leave ?? never, persist ?? never)
+            return min(soon, hello ?? never, leave ?? never, min(persist ?? never, reflection ?? never))
         }
     }
 
@@ -102,6 +103,8 @@ public struct SessionStateMachine: Sendable {
     var inheritedContacts: [PeerID: [SocketAddress]] = [:]
 
     var localAddresses: [SocketAddress] = []
+    var reflected = ReflectedAddresses()
+    var reflectionToldAt = HostTime.distantPast
     var discovery = Discovery()
     var dials = DialSchedule()
     var timers = Timers()
@@ -157,7 +160,7 @@ public struct SessionStateMachine: Sendable {
         case .probe(let nonce): send(.probeAnswer(nonce: nonce), to: peer, priority: .clock, into: &outbox)
         case .probeAnswer: break  // Having heard it is all that counts; `noteHeard` has done the rest.
         case .farewellSeen: handleFarewellSeen(from: peer, at: now, into: &outbox)
-        case .summary, .want, .keepAlive, .probeRequest, .probeResult, .suspicion:
+        case .summary, .want, .keepAlive, .probeRequest, .probeResult, .suspicion, .yourAddress:
             guard phase == .member, list.contains(peer) else {
                 statistics.unexpectedMessages &+= 1
                 return
@@ -178,6 +181,7 @@ public struct SessionStateMachine: Sendable {
         case .probeResult(let subject, let nonce, let outcome):
             handleProbeResult(subject, nonce: nonce, outcome: outcome, from: peer, at: now, into: &outbox)
         case .suspicion(let subject): handleWarning(about: subject, at: now, into: &outbox)
+        case .yourAddress(let address): handleReflection(address, from: peer, at: now, into: &outbox)
         default: break
         }
     }
@@ -227,6 +231,7 @@ public struct SessionStateMachine: Sendable {
         if dials.nextDeadline.isDue(at: now) { dialMissing(at: now, into: &outbox) }
         if inviteTable.nextDeadline.isDue(at: now) { expireInvites(at: now, into: &outbox) }
         if readmissions.nextDeadline.isDue(at: now) { readmit(at: now, into: &outbox) }
+        if timers.reflection.isDue(at: now) { renewReflection(at: now, into: &outbox) }
         if timers.persist.isDue(at: now) { persist(at: now, into: &outbox) }
     }
 
@@ -276,7 +281,8 @@ public struct SessionStateMachine: Sendable {
     func ticket(for invite: Invites.Invite) -> Ticket? {
         meshID.map { mesh in
             Ticket(
-                meshID: mesh, joinSecret: invite.secret.secret, addresses: Paths.forTicket(localAddresses))
+                meshID: mesh, joinSecret: invite.secret.secret,
+                addresses: Paths.forTicket(localAddresses, reflected: reflected.addresses(besides: localAddresses)))
         }
     }
 

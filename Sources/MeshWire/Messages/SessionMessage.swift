@@ -26,6 +26,8 @@ public enum SessionMessage: WireMessage {
     case suspicion(subject: PeerID)
     /// Answers a farewell, so that the one who leaves need not wait.
     case farewellSeen
+    /// Where the sender sees the receiver's datagrams come from: on a new link, and whenever it changes.
+    case yourAddress(SocketAddress)
 
     public enum Refusal: UInt8, Hashable, Sendable, CaseIterable {
         /// The member list is at its limit.
@@ -69,6 +71,7 @@ public enum SessionMessage: WireMessage {
         case probeResult = 11
         case suspicion = 12
         case farewellSeen = 13
+        case yourAddress = 20
     }
 }
 
@@ -186,6 +189,9 @@ extension SessionMessage {
             writer.write(subject.value)
         case .farewellSeen:
             writer.write(Kind.farewellSeen.rawValue)
+        case .yourAddress(let address):
+            writer.write(Kind.yourAddress.rawValue)
+            writer.write(address)
         }
     }
 }
@@ -286,6 +292,7 @@ extension SessionMessage {
             return .probeResult(subject: subject, nonce: nonce, outcome: outcome)
         case .suspicion: return .suspicion(subject: PeerID(try bytes.readBytes32(&position)))
         case .farewellSeen: return .farewellSeen
+        case .yourAddress: return .yourAddress(try bytes.readAddress(&position))
         }
     }
 
