@@ -13,8 +13,8 @@ public enum WireLimits {
     public static let maximumMessageBytes = 262_144
     /// What a link carries: one application message with the headers of its channel around it.
     public static let maximumLinkMessageBytes = maximumMessageBytes + 1024
-    /// Fragments lie at multiples of this offset.
-    public static let fragmentSlotBytes = 1024
+    /// Fragments lie at multiples of this offset. Small, so that a datagram of any size is filled nearly whole.
+    public static let fragmentSlotBytes = 64
     /// A member's name in UTF-8.
     public static let maximumNameBytes = 64
     /// An attachment's name in UTF-8, and its note.

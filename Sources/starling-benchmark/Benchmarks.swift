@@ -1,7 +1,8 @@
 import Glibc
 import MeshBase
 
-/// `starling-benchmark list` and `starling-benchmark run CASE… [--json] [--runs N]`.
+/// `starling-benchmark list`, `starling-benchmark run CASE… [--json] [--runs N]`, and `between SOCKET SOCKET`: round trips
+/// between two nodes that run already (`Tools/lab/path` puts an impaired path between them).
 ///
 /// Every case starts real nodes or links over real sockets of this machine. Figures are of this machine, this minute:
 /// compare them only with others of the same run.
@@ -20,6 +21,9 @@ enum Benchmarks {
             for item in cases { write("\(item.name)  \(item.summary)") }
         case "run" where arguments.count > 1 && runs.map({ (1...1000).contains($0) }) ?? true:
             await run(Array(arguments.dropFirst()), runs: runs, isJSON: isJSON)
+        case "between" where arguments.count == 3 && runs.map({ (1...10_000).contains($0) }) ?? true:
+            let path = PathRoundTrip(first: arguments[1], second: arguments[2])
+            await report({ [try path.run(runs: runs ?? 1000)] }, of: "path-round-trip", isJSON: isJSON)
         default: usage()
         }
     }
@@ -28,14 +32,18 @@ enum Benchmarks {
         let chosen = names.contains("all") ? cases : cases.filter { names.contains($0.name) }
         guard names.contains("all") || Set(names).isSubset(of: Set(cases.map(\.name))) else { usage() }
         for item in chosen {
-            do {
-                for result in try await item.run(runs: runs ?? item.standardRuns) {
-                    write(isJSON ? result.json.text : result.text)
-                }
-            } catch {
-                write("\(item.name): \(error)", to: 2)
-                exit(1)
-            }
+            await report({ try await item.run(runs: runs ?? item.standardRuns) }, of: item.name, isJSON: isJSON)
+        }
+    }
+
+    private static func report(
+        _ body: () async throws -> [BenchmarkResult], of name: String, isJSON: Bool
+    ) async {
+        do {
+            for result in try await body() { write(isJSON ? result.json.text : result.text) }
+        } catch {
+            write("\(name): \(error)", to: 2)
+            exit(1)
         }
     }
 
@@ -52,7 +60,7 @@ enum Benchmarks {
     }
 
     private static func usage() -> Never {
-        write("usage: starling-benchmark list | run CASE…|all [--json] [--runs N]", to: 2)
+        write("usage: starling-benchmark list | run CASE…|all | between SOCKET SOCKET  [--json] [--runs N]", to: 2)
         exit(2)
     }
 

@@ -35,6 +35,9 @@ struct CongestionControl: Sendable {
     private var slotStartedAt: HostTime = .distantPast
     private var fullBandwidth = 0.0
     private var roundsWithoutGrowth = 0
+    /// Of the round under way.
+    private var roundAcknowledged = 0
+    private var roundLost = 0
 
     private var phase = 0
     private var phaseStartedAt: HostTime = .distantPast
@@ -44,6 +47,7 @@ struct CongestionControl: Sendable {
     private let initialRoundTrip: TimeSpan
 
     private static let startupGain = 2.885
+    private static let roundsOfFullPath = 3
     private static let phaseGains: [Double] = [1.25, 0.75, 1, 1, 1, 1, 1, 1]
     private static let windowGain = 2.0
     /// Seconds of the rate beyond the path's own delay that may be in flight: acknowledgements come in batches, one per
@@ -152,7 +156,11 @@ struct CongestionControl: Sendable {
         let isRoundStart = noteRound(newest, at: now)
         noteRate(of: newest, roundTrip: roundTrip, at: now)
         firstSentAt = max(firstSentAt, newest.sentAt)
-        if isRoundStart { checkGrowth() }
+        roundAcknowledged += count
+        if isRoundStart {
+            checkGrowth(roundTrip)
+            (roundAcknowledged, roundLost) = (0, 0)
+        }
         advance(&roundTrip, bytesInFlight: bytesInFlight, at: now)
     }
 
@@ -160,6 +168,7 @@ struct CongestionControl: Sendable {
         var count = 0
         for datagram in datagrams where datagram.isEliciting && datagram.probeSize == nil { count += 1 }
         loss.note(lost: count)
+        roundLost += count
     }
 
     /// The path is another one now.
@@ -189,15 +198,26 @@ struct CongestionControl: Sendable {
         roundMaxima[roundSlot] = max(roundMaxima[roundSlot], rate)
     }
 
-    private mutating func checkGrowth() {
+    private mutating func checkGrowth(_ roundTrip: RoundTrip) {
         guard case .startup = mode, !roundIsApplicationLimited else { return }
         if bandwidth > fullBandwidth * 1.25 {
             fullBandwidth = bandwidth
             roundsWithoutGrowth = 0
         } else {
             roundsWithoutGrowth += 1
-            if roundsWithoutGrowth >= 3 { mode = .drain }
+            if roundsWithoutGrowth >= Self.roundsOfFullPath { mode = .drain }
         }
+        if roundsWithoutGrowth > 0, isOverfull(roundTrip) {
+            roundsWithoutGrowth = Self.roundsOfFullPath
+            mode = .drain
+        }
+    }
+
+    /// A round that brought no growth, a queue and losses has filled the path and its queue: to see two more such
+    /// rounds would throw away a queue's worth with each.
+    private func isOverfull(_ roundTrip: RoundTrip) -> Bool {
+        guard let least = roundTrip.least, roundLost >= 8 else { return false }
+        return roundLost * 50 > roundLost + roundAcknowledged && roundTrip.latest > least + least / 8 + .milliseconds(1)
     }
 
     private mutating func advance(_ roundTrip: inout RoundTrip, bytesInFlight: Int, at now: HostTime) {
@@ -220,7 +240,7 @@ struct CongestionControl: Sendable {
             leastInProbe = leastInProbe.map { min($0, roundTrip.latest) } ?? roundTrip.latest
             guard now >= until else { return }
             roundTrip.renewLeast(to: leastInProbe, at: now)
-            mode = roundsWithoutGrowth >= 3 ? .probeBandwidth : .startup
+            mode = roundsWithoutGrowth >= Self.roundsOfFullPath ? .probeBandwidth : .startup
             phase = 2
             phaseStartedAt = now
             return

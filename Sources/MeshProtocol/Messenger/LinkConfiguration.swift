@@ -91,10 +91,13 @@ public struct LinkConfiguration: Sendable {
     public var maximumQueueBytes = 4 << 20
     /// Round trip assumed before the first measurement.
     public var initialRoundTrip: TimeSpan = .milliseconds(100)
-    /// Loss fraction above which a small command is sent a second time, and how much later.
-    public var insuranceLossFraction = 0.003
+    /// For how many datagrams after a lost one small messages are sent a second time (one in 333 is 0.3 % of loss; a
+    /// fraction averaged over windows would be known too late on a link with little traffic), and how much later.
+    public var insuredDatagramsAfterLoss: UInt64 = 333
     public var insuranceDelay: TimeSpan = .milliseconds(7)
     public var maximumInsuredBytes = 512
+    /// Share of the path's rate that second copies of applications' messages take at most.
+    public var insuredShare = 0.1
     /// One number in this many is skipped at random, so that an acknowledgement of it proves a lie (AB-62).
     public var counterSkipInterval = 512
 

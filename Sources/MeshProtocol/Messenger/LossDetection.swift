@@ -48,6 +48,8 @@ struct LossDetection: Sendable {
     /// When the last datagram that asks for an acknowledgement left.
     private(set) var lastElicitingSentAt: HostTime = .distantPast
     private(set) var spurious: UInt64 = 0
+    /// Numbers of the two datagrams that were last found lost, the newest first: one may turn out a false alarm.
+    private var lastLost: (newest: UInt64?, before: UInt64?)
 
     private static let maximumPacketThreshold: UInt64 = 64
 
@@ -91,6 +93,7 @@ struct LossDetection: Sendable {
     private mutating func settle(_ index: Int, number: UInt64, into settled: inout [SentDatagram]) {
         if datagrams[index].state == .lost {
             spurious += 1
+            if lastLost.newest == number { lastLost = (lastLost.before, nil) }
             packetThreshold = min(packetThreshold * 2, Self.maximumPacketThreshold)
         } else {
             leaveFlight(index)
@@ -121,7 +124,7 @@ struct LossDetection: Sendable {
             if datagrams[index].state == .outstanding {
                 let deadline = datagrams[index].sentAt + lossDelay
                 if number + packetThreshold <= largest || deadline <= now {
-                    declareLost(index, into: &lost)
+                    declareLost(index, number: number, into: &lost)
                 } else {
                     lossTime = lossTime.map { min($0, deadline) } ?? deadline
                 }
@@ -131,8 +134,11 @@ struct LossDetection: Sendable {
         advanceScan()
     }
 
-    private mutating func declareLost(_ index: Int, into lost: inout [SentDatagram]) {
+    private mutating func declareLost(_ index: Int, number: UInt64, into lost: inout [SentDatagram]) {
         leaveFlight(index)
+        if datagrams[index].isEliciting, datagrams[index].probeSize == nil, lastLost.newest ?? 0 <= number {
+            lastLost = (number, lastLost.newest)
+        }
         datagrams[index].state = .lost
         lost.append(datagrams[index])
     }
@@ -145,13 +151,16 @@ struct LossDetection: Sendable {
         while number < nextNumber, found < count {
             let index = head + Int(number - headNumber)
             if datagrams[index].state == .outstanding, datagrams[index].isEliciting {
-                declareLost(index, into: &lost)
+                declareLost(index, number: number, into: &lost)
                 found += 1
             }
             number += 1
         }
         advanceScan()
     }
+
+    /// Whether one of the last `count` datagrams was lost.
+    func hasLost(amongLast count: UInt64) -> Bool { lastLost.newest.map { nextNumber - $0 <= count } ?? false }
 
     private mutating func advanceScan() {
         scanFrom = max(scanFrom, headNumber)

@@ -121,7 +121,7 @@ struct Reassembler: Sendable {
             }
             joinAhead(position)
         } else {
-            let index = partials[position].ahead.firstIndex { $0.offset > offset } ?? partials[position].ahead.count
+            let index = partials[position].ahead.partitionPoint { $0.offset <= offset }
             partials[position].ahead.insert((offset, [UInt8](copying: part)), at: index)
         }
     }
@@ -139,18 +139,22 @@ struct Reassembler: Sendable {
     private func repeats(_ partial: Partial, _ part: Span<UInt8>, at offset: Int) -> Bool {
         var index = 0
         while index < part.count {
-            guard let byte = byte(of: partial, at: offset + index), byte == part[index] else { return false }
-            index += 1
+            guard let held = run(of: partial, at: offset + index) else { return false }
+            let count = min(held.count, part.count - index)
+            for step in 0..<count where held[held.startIndex + step] != part[index + step] { return false }
+            index += count
         }
         return true
     }
 
-    private func byte(of partial: Partial, at offset: Int) -> UInt8? {
-        if offset < partial.beginning.count { return partial.beginning[offset] }
-        for piece in partial.ahead where offset >= piece.offset && offset < piece.offset + piece.bytes.count {
-            return piece.bytes[offset - piece.offset]
-        }
-        return nil
+    /// What is held from `offset` on, until the next gap or the end of a piece; `nil` when nothing is.
+    private func run(of partial: Partial, at offset: Int) -> ArraySlice<UInt8>? {
+        if offset < partial.beginning.count { return partial.beginning[offset...] }
+        let after = partial.ahead.partitionPoint { $0.offset <= offset }
+        guard after > 0 else { return nil }
+        let piece = partial.ahead[after - 1]
+        let from = offset - piece.offset
+        return from < piece.bytes.count ? piece.bytes[from...] : nil
     }
 
     private mutating func finish(_ position: Int, keeping messageID: UInt64) -> Outcome {

@@ -132,12 +132,19 @@ extension SecureLink {
     private mutating func appendMessages(
         to bytes: inout [UInt8], limit: Int, through lowest: Priority, record: inout SentDatagram, at now: HostTime
     ) -> SendQueue.Filling {
-        let insures = congestion.lossFraction > configuration.insuranceLossFraction
         let emptyRoom = PaddingPolicy.capacity(of: datagramLimit) - TimingHeader.byteCount
         return queue.fill(
             &bytes, limit: limit, emptyRoom: emptyRoom, through: lowest, contents: &record.contents, at: now,
-            insurance: insures ? configuration.insuranceDelay : nil,
-            maximumInsuredBytes: configuration.maximumInsuredBytes)
+            insurance: insurance)
+    }
+
+    /// Only on a path that loses: elsewhere the second copies would be waste.
+    private var insurance: LossInsurance? {
+        guard detection.hasLost(amongLast: configuration.insuredDatagramsAfterLoss) else { return nil }
+        let perDelay = congestion.pacingRate(roundTrip) * configuration.insuranceDelay.seconds
+        return LossInsurance(
+            delay: configuration.insuranceDelay, maximumBytes: configuration.maximumInsuredBytes,
+            budgetBytes: max(WireLimits.baseDatagramBytes, Int(min(perDelay * configuration.insuredShare, 65_536))))
     }
 
     /// A reliable message asks for an acknowledgement by itself; an unreliable one needs a PING for that. Keep-alives and

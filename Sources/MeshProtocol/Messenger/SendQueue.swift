@@ -59,6 +59,8 @@ struct SendQueue: Sendable {
     /// Below the receiver's caps of 64 messages and 4 MiB, so that an honest sender never meets them; bulk leaves room
     /// for the rest.
     private static let maximumOpenPieces = 60
+    /// A message that fits a datagram whole and is no larger waits for the next one instead of being cut.
+    private static let seldomCutBytes = 4096
     private static let maximumOpenBulkPieces = 48
     private static let maximumOpenPieceBytes = 3_900_000
     private static let maximumOpenBulkPieceBytes = 3_300_000
@@ -128,7 +130,7 @@ struct SendQueue: Sendable {
     /// in `contents`. `emptyRoom`: bytes of frames that an empty datagram takes.
     mutating func fill(
         _ plain: inout [UInt8], limit: Int, emptyRoom: Int, through lowest: Priority, contents: inout SentContents,
-        at now: HostTime, insurance: TimeSpan?, maximumInsuredBytes: Int
+        at now: HostTime, insurance: LossInsurance?
     ) -> Filling {
         var filling = Filling.nothing
         for priority in Priority.allCases where priority <= lowest {
@@ -144,7 +146,7 @@ struct SendQueue: Sendable {
                 let isFleeting = priority == .clock && !entries[Int(index)].message.isReliable
                 filling = max(filling, isFleeting ? .fleeting : .lasting)
                 finishTurn(Int(index), priority: priority, isAgain: isAgain)
-                noteInsurance(Int(index), at: now, delay: insurance, maximumBytes: maximumInsuredBytes)
+                if let insurance { insure(Int(index), at: now, insurance) }
             }
         }
         return filling
@@ -177,7 +179,7 @@ struct SendQueue: Sendable {
             return true
         }
         // What fits whole into the next datagram waits for it, unless that would waste a lot of this one.
-        if isWhole, wholeBytes <= emptyRoom, total <= 4 * WireLimits.fragmentSlotBytes { return false }
+        if isWhole, wholeBytes <= emptyRoom, total <= Self.seldomCutBytes { return false }
         return appendPiece(index, to: &plain, room: room, contents: &contents)
     }
 
@@ -244,7 +246,7 @@ struct SendQueue: Sendable {
         if goesInPieces, !openPieces(of: index) { return false }
         guard entries[index].messageID == nil else { return true }
         // Every piece may turn out to be needed once the datagrams get smaller, so every reliable message has an id.
-        guard message.isReliable || goesInPieces || message.payload.count > 4 * WireLimits.fragmentSlotBytes else {
+        guard message.isReliable || goesInPieces || message.payload.count > Self.seldomCutBytes else {
             return true
         }
         guard finishedSequences.count - finishedHead < Self.idWindow else { return false }
@@ -359,25 +361,42 @@ struct SendQueue: Sendable {
 
     // MARK: Insurance against loss
 
-    private var insured: [(index: Int32, generation: UInt32, at: HostTime)] = []
+    private struct Insured {
+        var index: Int32
+        var generation: UInt32
+        var at: HostTime
+        var bytes: Int
+    }
+
+    private var insured: [Insured] = []
+    /// Payload bytes of messages of applications in `insured`.
+    private var insuredMessageBytes = 0
+    private static let maximumInsured = 64
 
     /// When the next second copy is due.
     var nextInsuranceAt: HostTime? { insured.first?.at }
 
-    private mutating func noteInsurance(_ index: Int, at now: HostTime, delay: TimeSpan?, maximumBytes: Int) {
-        guard let delay, insured.count < 64 else { return }
+    private mutating func insure(_ index: Int, at now: HostTime, _ insurance: LossInsurance) {
+        guard insured.count < Self.maximumInsured else { return }
         let entry = entries[index]
-        guard !entry.isFinished, entry.message.isReliable, entry.message.priority <= .command, !entry.hasPending,
-            entry.message.payload.count <= maximumBytes, entry.insuranceAt == nil
+        let bytes = entry.message.payload.count
+        guard !entry.isFinished, entry.message.isReliable, entry.message.priority <= .message, !entry.hasPending,
+            bytes <= insurance.maximumBytes, entry.insuranceAt == nil
         else { return }
-        entries[index].insuranceAt = now + delay
-        insured.append((Int32(index), entry.generation, now + delay))
+        // A flood of messages would pay for every one of them twice and needs it least: later ones prove its losses.
+        let counted = entry.message.priority == .message ? bytes : 0
+        guard insuredMessageBytes + counted <= insurance.budgetBytes else { return }
+        insuredMessageBytes += counted
+        entries[index].insuranceAt = now + insurance.delay
+        insured.append(
+            Insured(index: Int32(index), generation: entry.generation, at: now + insurance.delay, bytes: counted))
     }
 
     /// Queues the second copies that are due.
     mutating func releaseInsurance(at now: HostTime) {
         while let first = insured.first, first.at <= now {
             insured.removeFirst()
+            insuredMessageBytes -= first.bytes
             let index = Int(first.index)
             guard entries[index].generation == first.generation, !entries[index].isFinished,
                 !entries[index].isQueued
@@ -386,6 +405,18 @@ struct SendQueue: Sendable {
             requeue(index)
         }
     }
+}
+
+/// How small messages are insured against loss: each leaves a second time, a little later, unless it is acknowledged
+/// before. A lost one then costs that delay instead of a probe timeout.
+struct LossInsurance {
+    /// Long enough that one burst of losses seldom takes both copies.
+    var delay: TimeSpan
+    /// Payload bytes of the largest message that is insured.
+    var maximumBytes: Int
+    /// Payload bytes of messages of applications that may wait for their second copies at once. Commands have no such
+    /// bound.
+    var budgetBytes: Int
 }
 
 /// The reliable parts of one datagram. Bulk has exactly one, which costs no allocation.

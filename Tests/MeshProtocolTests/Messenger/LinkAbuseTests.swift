@@ -194,7 +194,7 @@ import Testing
         pipe.run(for: .seconds(1))
         for number in 0..<200 {
             let frames = LinkPipe.fragment(
-                id: UInt64(number), slot: 200, total: 262_144, data: [UInt8](repeating: 1, count: 1024))
+                id: UInt64(number), slot: 3200, total: 262_144, data: [UInt8](repeating: 1, count: 1024))
             pipe.inject(try pipe.forge(frames + [2, 0, 0], from: 0, to: 1), into: 1, from: pipe.nodes[0].address)
         }
         let link = try #require(pipe.link(1, 0))
@@ -209,7 +209,7 @@ import Testing
         let frames =
             LinkPipe.fragment(id: 1, slot: 0, total: 2048, data: slot)
             + LinkPipe.fragment(id: 1, slot: 0, total: 2048, data: [UInt8](repeating: 2, count: 1024))
-            + LinkPipe.fragment(id: 1, slot: 1, total: 2048, data: slot)
+            + LinkPipe.fragment(id: 1, slot: 16, total: 2048, data: slot)
         pipe.inject(try pipe.forge(frames, from: 0, to: 1), into: 1, from: pipe.nodes[0].address)
         #expect(pipe.nodes[1].messages.isEmpty)
         #expect(pipe.nodes[1].table.statistics.refusedFragments == 1)

@@ -104,11 +104,36 @@ import Testing
         _ reassembler: inout Reassembler, _ id: UInt64, _ slot: Int, _ total: Int, _ data: [UInt8],
         isReliable: Bool = true, at time: TimeSpan = .zero
     ) throws -> Reassembler.Outcome {
-        let (frame, data) = try fragment(id, slot, total, data, isReliable: isReliable)
+        let (frame, data) = try fragment(id, slot * Self.slotsPerPiece, total, data, isReliable: isReliable)
         return reassembler.insert(frame, data: data.span, listenedFor: time)
     }
 
+    /// The tests cut at every 1,024 bytes, and number the pieces.
+    private static let slotsPerPiece = 1024 / WireLimits.fragmentSlotBytes
     private let slotBytes = [UInt8](repeating: 1, count: 1024)
+
+    @Test func `a set of slots answers like a set, whatever the order of its runs`() {
+        var generator = RandomStream(testSeed: 4)
+        for _ in 0..<200 {
+            var (slots, wanted) = (SlotSet(), Set<Int>())
+            for _ in 0..<40 {
+                let start = generator.below(100)
+                let range = start..<(start + 1 + generator.below(generator.below(3) == 0 ? 30 : 3))
+                slots.insert(range)
+                wanted.formUnion(range)
+            }
+            #expect(slots.count == wanted.count)
+            for slot in 0..<140 {
+                #expect(slots.contains(slot) == wanted.contains(slot))
+                #expect(
+                    slots.firstMissing(from: slot, limit: 120)
+                        == ((slot..<max(slot, 120)).first { !wanted.contains($0) } ?? 120))
+                #expect(
+                    slots.firstContained(from: slot, limit: 120)
+                        == ((slot..<max(slot, 120)).first { wanted.contains($0) } ?? 120))
+            }
+        }
+    }
 
     @Test func `slots in any order, alone and in runs, with repetitions, make the message`() throws {
         var generator = RandomStream(testSeed: 9)
