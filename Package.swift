@@ -68,7 +68,7 @@ let package = Package(
             dependencies: [
                 "MeshTestKit", "MeshNode", "MeshProtocol", "MeshSystem", "MeshWire", "MeshCrypto", "MeshBase",
             ],
-            exclude: ["Seeds.txt"], swiftSettings: strict),
+            exclude: ["Scenarios.txt"], swiftSettings: strict),
         tests("RepositoryTests", []),
         // Real processes of the built command.
         tests("ScenarioTests", ["starling"]),

@@ -23,6 +23,7 @@ extension Node {
         var events: (@Sendable (JSONValue) -> Void)?
         var ready: (@Sendable (JSONValue) -> Void)?
         var isFounding = false
+        var observer: (@Sendable (NodeObservation) -> Void)?
     }
 
     /// 0 after an orderly end; the reason when the node never got into its mesh, or had to stop.

@@ -29,6 +29,7 @@ extension Node {
             if admittedLinks.isOpen(peer) { work.coordinator.append(.command(.sample(peer, sample))) }
         case .recordAccepted(let record): route(record)
         case .recordVoided(let id):
+            tellObserver(.recordVoided(id))
             work.session.append(.command(.recordVoided(id)))
             work.journal.append(.command(.recordVoided(id)))
             work.coordinator.append(.command(.recordVoided(id)))
@@ -85,6 +86,7 @@ extension Node {
     // MARK: Records
 
     func route(_ record: AcceptedRecord) {
+        tellObserver(.recordAccepted(record))
         work.coordinator.append(.command(.recordAccepted(record)))
         switch record.kind {
         case .genesis:
@@ -220,6 +222,7 @@ extension Node {
     }
 
     private func receive(_ message: UserMessage, at now: HostTime) {
+        tellObserver(.message(message))
         let received = ReceivedMessage(fromName: name(of: message.from), message: message)
         messages.append(received)
         followers.publish(received, counting: messages)

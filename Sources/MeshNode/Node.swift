@@ -196,5 +196,6 @@ public actor Node {
         followers.publish(noted)
         logger.log(noted)
         announcements.withLock(\.events)?(Documents.event(noted))
+        tellObserver(.event(event))
     }
 }

@@ -20,7 +20,15 @@ public final class Cluster {
     public var fileCopySpan: TimeSpan?
     /// Instants at which a node would not come to rest: a turn that waits for a deadline which has passed.
     public private(set) var spinCount: UInt64 = 0
+    /// Sees everything that happens in the nodes and on the wire.
+    public let monitor: InvariantMonitor
+    /// What else runs on the network: hostile members and strangers.
+    public private(set) var others: [any SimulatedProcess] = []
+    /// Which mesh a host belongs to, where there are several.
+    public var meshOfHost: (Int) -> Int = { _ in 0 }
     private let startedAt: Int64
+    /// Hosts whose process died in the middle of a write.
+    private let dying = Lock<[Int]>([])
 
     /// Turns within one instant after which a node is taken to spin.
     private static let turnLimit = 500
@@ -31,6 +39,7 @@ public final class Cluster {
     public init(seed: UInt64, count: Int) {
         self.seed = seed
         network = SimulatedNetwork(seed: seed, time: time)
+        monitor = InvariantMonitor(time: time)
         startedAt = time.now
         var random = RandomStream(testSeed: seed ^ 0x636c_7573_7465_7200)
         nodes = (0..<count).map { index in
@@ -38,7 +47,29 @@ public final class Cluster {
                 index: index, seed: random.uint64(), clockOffset: .seconds(Int64(random.below(864_000))),
                 clockRatePartsPerMillion: 200 * random.unit() - 100)
         }
+        network.setTap { [monitor] source, destination, bytes in
+            monitor.observe(bytes, from: source, to: destination)
+        }
     }
+
+    /// Adds a process that is no node. From then on it hears of every datagram on the network.
+    public func add(_ process: any SimulatedProcess) {
+        others.append(process)
+        network.setTap { [monitor, heardOnWire] source, destination, bytes in
+            monitor.observe(bytes, from: source, to: destination)
+            heardOnWire.withLock { heard in
+                if heard.count < 64 { heard.append(WireTap(source: source, destination: destination, bytes: bytes)) }
+            }
+        }
+    }
+
+    private struct WireTap: Sendable {
+        var source: SocketAddress
+        var destination: SocketAddress
+        var bytes: [UInt8]
+    }
+
+    private let heardOnWire = Lock<[WireTap]>([])
 
     /// Simulated time since the beginning.
     public var elapsed: TimeSpan { TimeSpan(nanoseconds: time.now - startedAt) }
@@ -47,6 +78,11 @@ public final class Cluster {
         var names: [String: String] = [:]
         for host in nodes { if let id = host.peerID { names[id.shortDescription] = host.name } }
         return names
+    }
+
+    /// Members that are no nodes: hostile ones.
+    public var foreignMembers: Set<PeerID> {
+        Set(others.compactMap { ($0 as? HostilePeer)?.identity.peerID })
     }
 
     public var running: [SimulatedNode] { nodes.filter(\.isRunning) }
@@ -65,6 +101,7 @@ public final class Cluster {
         host.life = life
         host.peerID = boot.identity.peerID
         host.receivedByLife.append([])
+        watch(host, life.node)
         let start: NodeStart =
             if let state = boot.state {
                 .resume(state)
@@ -75,6 +112,15 @@ public final class Cluster {
             }
         try life.node.submit(ControlCall(request: ["verb": "inbox", "follow": true], reply: life.inbox.control))
         launch(life, start, boot)
+    }
+
+    private func watch(_ host: SimulatedNode, _ node: Node) {
+        let (index, monitor) = (host.index, monitor)
+        monitor.register(host: index, mesh: meshOfHost(index), peer: node.identity.peerID)
+        monitor.started(index, life: host.startCount)
+        node.observe { monitor.observe($0, by: index) }
+        host.storage.whenCrashing { [dying] in dying.withLock { $0.append(index) } }
+        host.isEndExpected = false
     }
 
     private func makeLife(_ host: SimulatedNode, _ boot: NodeBoot) -> SimulatedNode.Life {
@@ -119,6 +165,8 @@ public final class Cluster {
     public func kill(_ index: Int) {
         let host = nodes[index]
         guard let life = host.life else { return }
+        monitor.ended(index, isNoticed: true)
+        host.storage.faults.writesUntilCrash = nil
         host.collect(nameOfID)
         life.transport.close()
         for queue in life.queues { queue.close() }
@@ -138,14 +186,23 @@ public final class Cluster {
     }
 
     /// Asks a node to leave politely; it takes simulated time.
-    public func leave(_ index: Int) { nodes[index].life?.node.stop() }
+    public func leave(_ index: Int) {
+        nodes[index].isEndExpected = true
+        monitor.ended(index, isNoticed: false)
+        nodes[index].life?.node.stop()
+    }
 
-    /// Freezes a node for as long as `body` says: nothing of it runs, its datagrams wait.
+    /// Freezes a node for a while: nothing of it runs, its datagrams wait.
     public func freeze(_ index: Int, for span: TimeSpan) {
-        frozen.insert(index)
+        guard frozen.insert(index).inserted else { return }
+        if span > Self.longestUnnoticedFreeze { monitor.ended(index, isNoticed: true) }
         time.schedule(after: span) { [thaws] in thaws.withLock { $0.append(index) } }
     }
 
+    /// Others should not mind a process that stops for so long.
+    static let longestUnnoticedFreeze = TimeSpan.milliseconds(1_000)
+
+    public func isFrozen(_ index: Int) -> Bool { frozen.contains(index) }
     private var frozen: Set<Int> = []
     private let thaws = Lock<[Int]>([])
 
@@ -154,13 +211,16 @@ public final class Cluster {
     /// Runs for a span of simulated time.
     public func run(for span: TimeSpan) { run(until: time.now + max(0, span.nanoseconds)) }
 
-    /// Runs until `condition` holds, which is looked at every 50 ms of simulated time; `false` when it never did.
+    /// Runs until `condition` holds, which is looked at every 50 ms of simulated time, or as often as is said; `false`
+    /// when it never did.
     @discardableResult
-    public func run(atMost span: TimeSpan, until condition: (Cluster) -> Bool) -> Bool {
+    public func run(
+        atMost span: TimeSpan, every pause: TimeSpan = .milliseconds(50), until condition: (Cluster) -> Bool
+    ) -> Bool {
         let end = time.now + span.nanoseconds
         while !condition(self) {
             guard time.now < end else { return false }
-            run(until: min(end, time.now + 50_000_000))
+            run(until: min(end, time.now + pause.nanoseconds))
         }
         return true
     }
@@ -168,26 +228,45 @@ public final class Cluster {
     private func run(until end: Int64) {
         while true {
             settleInstant()
-            let wakes = nodes.compactMap { frozen.contains($0.index) ? nil : $0.life?.executor.wakeInstant }
-            let next = min(time.next ?? .max, wakes.min() ?? .max)
+            let next = nextInstant()
             guard next <= end else { break }
             time.advance(to: max(next, time.now))
         }
         time.advance(to: end)
         let names = nameOfID
-        for host in nodes { host.collect(names) }
+        for host in nodes {
+            host.collect(names)
+            noteEnd(of: host)
+        }
     }
+
+    private func nextInstant() -> Int64 {
+        var next = time.next ?? .max
+        for host in nodes where !frozen.contains(host.index) {
+            if let instant = host.life?.executor.wakeInstant { next = min(next, instant) }
+        }
+        for process in others { if let instant = process.wakeInstant { next = min(next, instant) } }
+        return next
+    }
+
+    /// A process that ended by itself.
+    private func noteEnd(of host: SimulatedNode) {
+        guard let end = host.end, !host.isEndExpected, host.life?.isOver.isSet == true else { return }
+        host.isEndExpected = true
+        monitor.ended(host.index, isNoticed: false)
+        if case .failure(let error) = end, Self.expectedEnds.contains(error.code) { return }
+        monitor.violate(.survival, "\(host.name) ended by itself: \(end)")
+    }
+
+    /// Errors with which a process may end by itself: its identity goes on elsewhere, or its disk kept nothing.
+    private static let expectedEnds: Set<String> = ["identityConflict", "storageFailed", "noSpace", "unreachable"]
 
     /// Everything that happens at this instant, until nothing more does.
     private func settleInstant() {
         var turns = 0
         while true {
-            var didWork = false
-            for index in thaws.withLock({ $0.isEmpty ? [] : Self.takeAll(&$0) }) { frozen.remove(index) }
-            for host in nodes where !frozen.contains(host.index) {
-                if host.life?.executor.drain() == true { didWork = true }
-            }
-            if didWork {
+            thaw()
+            if drainAll() {
                 turns += 1
                 guard turns < Self.turnLimit else {
                     spinCount += 1
@@ -198,10 +277,30 @@ public final class Cluster {
                 continue
             }
             guard time.runNextDue() else { return }
+            for index in dying.withLock({ $0.isEmpty ? [] : Self.takeAll(&$0) }) { kill(index) }
         }
     }
 
-    private static func takeAll(_ values: inout [Int]) -> [Int] {
+    private func thaw() {
+        for index in thaws.withLock({ $0.isEmpty ? [] : Self.takeAll(&$0) }) where frozen.remove(index) != nil {
+            if nodes[index].isRunning { monitor.thawed(index) }
+        }
+    }
+
+    private func drainAll() -> Bool {
+        var didWork = false
+        for host in nodes where !frozen.contains(host.index) {
+            if host.life?.executor.drain() == true { didWork = true }
+        }
+        guard !others.isEmpty else { return didWork }
+        for tapped in heardOnWire.withLock({ $0.isEmpty ? [] : Self.takeAll(&$0) }) {
+            for process in others { process.overhear(tapped.bytes, from: tapped.source, to: tapped.destination) }
+        }
+        for process in others where process.drain() { didWork = true }
+        return didWork
+    }
+
+    private static func takeAll<Element>(_ values: inout [Element]) -> [Element] {
         defer { values = [] }
         return values
     }
@@ -242,4 +341,7 @@ public final class Cluster {
         for _ in 0..<100 where result.withLock({ $0 == nil }) { _ = life.executor.drain() }
         return result.withLock { $0 }
     }
+
+    /// Whom a node lists as members; empty for one that does not run.
+    public func members(of index: Int) -> [Member] { snapshot(of: index)?.members ?? [] }
 }

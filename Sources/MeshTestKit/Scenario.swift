@@ -1,58 +1,48 @@
 import MeshBase
-import MeshCrypto
-import MeshNode
 
-/// What is done to a cluster, drawn from a seed, before everything heals and must converge.
-public struct Scenario: Sendable {
+/// What is done to a cluster, drawn from a seed, before everything heals and must converge. Scenarios stand in a file
+/// (`ScenarioFile`); the format is in Docs/Testing.md.
+public struct Scenario: Hashable, Sendable {
     public var name: String
     /// One line for people.
-    public var summary: String
-    /// How many nodes, drawn uniformly.
-    public var nodeCounts: ClosedRange<Int>
+    public var summary = ""
+    /// How many nodes, drawn uniformly. Hostile ones come on top.
+    public var nodeCounts = 3...6
+    /// Meshes of one label that the nodes are dealt out to; they share the network and must stay apart.
+    public var meshCount = 1
     /// What the network does while there are faults.
-    public var conditions: PathConditions
+    public var conditions = PathConditions.lan
     /// How long faults last.
-    public var stormSpan: TimeSpan
+    public var stormSpan = TimeSpan.seconds(15)
     /// What else may happen meanwhile.
-    public var hazards: [Hazard]
+    public var hazards: [RecurringHazard] = []
+    public var schedule: [ScheduledHazard] = []
+    /// Members that break the rules, and strangers.
+    public var hostiles: [HostileKind] = []
+    public var traffic = Traffic()
+    public var limits = Limits()
 
-    /// One kind of mishap.
-    public enum Hazard: Hashable, Sendable {
-        /// The hosts split into two groups for a while.
-        case partition
-        /// One pair loses its path for a while.
-        case cut
-        /// A process is killed, its disk as after a power cut, and started again later.
-        case crash
-        /// A process is stopped for up to five seconds.
-        case freeze
-        /// Somebody's disk fails some writes for a while.
-        case diskFailure
+    /// What the members do meanwhile, on average and all together.
+    public struct Traffic: Hashable, Sendable {
+        /// One in five is unreliable, one in ten has up to 20,000 bytes.
+        public var messagesPerMinute = 55.0
+        /// One in four has up to 150,000 bytes, the others up to 4,000.
+        public var filesPerMinute = 20.0
+
+        public init() {}
     }
 
-    public static let all: [Scenario] = [calm, storm, split, churn, freeze]
+    /// What a run must keep beside the invariants.
+    public struct Limits: Hashable, Sendable {
+        /// From the last fault until all invariants hold.
+        public var convergence = TimeSpan.seconds(90)
+        /// Members declared dead whose process was there. `nil`: not counted as a violation.
+        public var falseDeaths: Int?
+        /// From the end (or stop) of a process until every other one has noticed it.
+        public var notice: TimeSpan?
 
-    public static func named(_ name: String) -> Scenario? { all.first { $0.name == name } }
+        public init() {}
+    }
 
-    /// Nothing goes wrong.
-    public static let calm = Scenario(
-        name: "calm", summary: "three to six nodes on a wired network", nodeCounts: 3...6, conditions: .lan,
-        stormSpan: .seconds(5), hazards: [])
-
-    public static let storm = Scenario(
-        name: "storm", summary: "30 % loss, reordering, duplication, corruption, and partitions", nodeCounts: 3...6,
-        conditions: .storm, stormSpan: .seconds(15), hazards: [.partition, .cut])
-
-    public static let split = Scenario(
-        name: "split", summary: "a long path that is parted again and again", nodeCounts: 3...6, conditions: .wan,
-        stormSpan: .seconds(20), hazards: [.partition])
-
-    public static let churn = Scenario(
-        name: "churn", summary: "processes that die and return, on a lossy network", nodeCounts: 3...5,
-        conditions: PathConditions(delay: .milliseconds(2), jitter: .milliseconds(2), loss: 0.05),
-        stormSpan: .seconds(20), hazards: [.crash])
-
-    public static let freeze = Scenario(
-        name: "freeze", summary: "processes that stop for seconds and go on", nodeCounts: 3...5, conditions: .lan,
-        stormSpan: .seconds(20), hazards: [.freeze, .cut])
+    public init(name: String) { self.name = name }
 }

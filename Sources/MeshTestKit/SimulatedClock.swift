@@ -32,6 +32,15 @@ public final class SimulatedClock: HostClock {
         slept.withLock { $0 = $0 + span }
     }
 
+    /// From now on the clock runs at another rate, without a jump.
+    public func setRate(partsPerMillion rate: Double) {
+        let now = now()
+        shape.withLock { clock in
+            let other = Self.clock(.zero, rate)
+            clock = Self.clock(now - other.hostTime(ofTrue: time.now), rate)
+        }
+    }
+
     /// The clock jumps by `span`, as one that stood still (negative) or was set does.
     public func jump(by span: TimeSpan) {
         shape.withLock { clock in

@@ -20,11 +20,13 @@ public final class SimulatedNetwork: Sendable {
         public var corruptedDatagrams: UInt64 = 0
         public var unreachableDatagrams: UInt64 = 0
         public var beacons: UInt64 = 0
+        /// Datagrams to an address that a translator no longer knows.
+        public var staleDatagrams: UInt64 = 0
 
         /// Everything that was done to datagrams against their will.
         public var faults: UInt64 {
             lostDatagrams + cutDatagrams + tooLargeDatagrams + duplicatedDatagrams + reorderedDatagrams
-                + corruptedDatagrams
+                + corruptedDatagrams + staleDatagrams
         }
     }
 
@@ -39,6 +41,15 @@ public final class SimulatedNetwork: Sendable {
         var generators: [PathKey: RandomStream] = [:]
         /// Hosts of different groups do not reach each other.
         var groups: [Int: Int] = [:]
+        /// Hosts that reach nobody.
+        var isolated: Set<Int> = []
+        /// What the address translator in front of a host shows of it, and the way back.
+        var outside: [SocketAddress: SocketAddress] = [:]
+        var inside: [SocketAddress: SocketAddress] = [:]
+        /// Largest UDP payload that reaches a host, where it is less than the path's.
+        var narrowHosts: [Int: Int] = [:]
+        var slowHosts: [Int: TimeSpan] = [:]
+        var tap: (@Sendable (SocketAddress, SocketAddress, [UInt8]) -> Void)?
         var transports: [SocketAddress: SimulatedTransport] = [:]
         var statistics = Statistics()
         var trace = Bytes32.zero
@@ -97,11 +108,57 @@ public final class SimulatedNetwork: Sendable {
         }
     }
 
-    /// Ends partitions, cuts and special conditions; the standard stays.
+    /// From now on nothing from `source` reaches `destination`; the other way stays as it is.
+    public func deafen(_ destination: Int, to source: Int, _ isDeaf: Bool = true) {
+        state.withLock { state in
+            let key = PathKey(from: source, to: destination)
+            var conditions = state.conditions[key] ?? state.standard
+            conditions.isCut = isDeaf
+            state.conditions[key] = conditions
+        }
+    }
+
+    /// No datagram reaches or leaves this host, until it is taken back.
+    public func isolate(_ host: Int, _ isIsolated: Bool = true) {
+        state.withLock { state in
+            if isIsolated { state.isolated.insert(host) } else { state.isolated.remove(host) }
+        }
+    }
+
+    /// Nothing with a larger UDP payload reaches this host; `nil` takes it back.
+    public func narrow(_ host: Int, to byteCount: Int?) { state.withLock { $0.narrowHosts[host] = byteCount } }
+
+    /// Everything to this host takes up to so much longer; `nil` takes it back.
+    public func slow(_ host: Int, by span: TimeSpan?) { state.withLock { $0.slowHosts[host] = span } }
+
+    /// An address translator in front of the host gives it another port: its datagrams come from there, datagrams to
+    /// there reach it, and whatever still goes to the address before vanishes. `nil` takes the translator away.
+    public func rebind(_ host: Int, to port: UInt16?, own: UInt16 = 47800) {
+        let address = Self.address(ofHost: host, port: own)
+        state.withLock { state in
+            if let earlier = state.outside.removeValue(forKey: address) { state.inside[earlier] = nil }
+            guard let port else { return }
+            let outside = Self.address(ofHost: host, port: port)
+            state.outside[address] = outside
+            state.inside[outside] = address
+        }
+    }
+
+    /// Sees every datagram as it leaves its host, with its addresses on the wire.
+    public func setTap(_ tap: (@Sendable (SocketAddress, SocketAddress, [UInt8]) -> Void)?) {
+        state.withLock { $0.tap = tap }
+    }
+
+    /// Ends partitions, cuts, translators and special conditions; the standard stays.
     public func heal() {
         state.withLock { state in
             state.groups = [:]
             state.conditions = [:]
+            state.isolated = []
+            state.outside = [:]
+            state.inside = [:]
+            state.narrowHosts = [:]
+            state.slowHosts = [:]
         }
     }
 
@@ -127,13 +184,15 @@ public final class SimulatedNetwork: Sendable {
     /// Takes one datagram and decides what becomes of it.
     func transmit(_ bytes: [UInt8], from source: SocketAddress, to destination: SocketAddress) {
         guard let from = Self.host(of: source), let to = Self.host(of: destination) else { return }
-        let arrivals = state.withLock { state -> [Arrival] in
+        let (arrivals, seen, tap) = state.withLock { state in
+            let seen = state.outside[source] ?? source
             state.statistics.sentDatagrams += 1
-            state.trace = Self.extend(state.trace, at: time.now, source, destination, bytes)
-            return decide(bytes, from, to, &state)
+            state.trace = Self.extend(state.trace, at: time.now, seen, destination, bytes)
+            return (decide(bytes, from, to, &state), seen, state.tap)
         }
+        tap?(seen, destination, bytes)
         for arrival in arrivals {
-            time.schedule(after: arrival.delay) { [self] in deliver(arrival.bytes, from: source, to: destination) }
+            time.schedule(after: arrival.delay) { [self] in deliver(arrival.bytes, from: seen, to: destination) }
         }
     }
 
@@ -150,8 +209,9 @@ public final class SimulatedNetwork: Sendable {
             }
             return heard
         }
+        let seen = state.withLock { $0.outside[source] ?? source }
         for (transport, arrival) in heard {
-            time.schedule(after: arrival.delay) { transport.deliverBeacon(arrival.bytes, from: source) }
+            time.schedule(after: arrival.delay) { transport.deliverBeacon(arrival.bytes, from: seen) }
         }
     }
 
@@ -164,11 +224,12 @@ public final class SimulatedNetwork: Sendable {
         if from == to { return [Arrival(bytes: bytes, delay: .microseconds(20))] }
         let key = PathKey(from: from, to: to)
         let conditions = state.conditions[key] ?? state.standard
-        guard !conditions.isCut, state.groups[from, default: 0] == state.groups[to, default: 0] else {
+        let isParted = state.groups[from, default: 0] != state.groups[to, default: 0]
+        guard !conditions.isCut, !isParted, !state.isolated.contains(from), !state.isolated.contains(to) else {
             state.statistics.cutDatagrams += 1
             return []
         }
-        guard bytes.count <= conditions.maximumBytes else {
+        guard bytes.count <= min(conditions.maximumBytes, state.narrowHosts[to] ?? .max) else {
             state.statistics.tooLargeDatagrams += 1
             return []
         }
@@ -182,6 +243,11 @@ public final class SimulatedNetwork: Sendable {
         if random.unit() < conditions.duplication {
             state.statistics.duplicatedDatagrams += 1
             arrivals.append(arrival(bytes, conditions, &random, &state.statistics))
+        }
+        if let slowness = state.slowHosts[to] {
+            for index in arrivals.indices {
+                arrivals[index].delay = arrivals[index].delay + slowness.scaled(by: random.unit())
+            }
         }
         return arrivals
     }
@@ -217,14 +283,19 @@ public final class SimulatedNetwork: Sendable {
     }
 
     private func deliver(_ bytes: [UInt8], from source: SocketAddress, to destination: SocketAddress) {
-        let (receiver, sender) = state.withLock { state in
-            let receiver = state.transports[destination]
+        let (receiver, sender) = state.withLock { state -> (SimulatedTransport?, SimulatedTransport?) in
+            // Behind a translator only its present address leads to the host; it says nothing of the others.
+            guard state.outside[destination] == nil else {
+                state.statistics.staleDatagrams += 1
+                return (nil, nil)
+            }
+            let receiver = state.transports[state.inside[destination] ?? destination]
             if receiver == nil {
                 state.statistics.unreachableDatagrams += 1
             } else {
                 state.statistics.deliveredDatagrams += 1
             }
-            return (receiver, state.transports[source])
+            return (receiver, state.transports[state.inside[source] ?? source])
         }
         if let receiver {
             receiver.deliver(bytes, from: source, at: time.now)

@@ -38,6 +38,8 @@ public final class SimulatedNode {
     public internal(set) var peerID: PeerID?
     /// Starts so far.
     public internal(set) var startCount = 0
+    /// The process was told to stop, or its end has been noted.
+    var isEndExpected = false
     var life: Life?
 
     init(index: Int, seed: UInt64, clockOffset: TimeSpan, clockRatePartsPerMillion: Double) {
@@ -65,10 +67,10 @@ public final class SimulatedNode {
     /// of its id: `nameOfID` tells whose that is.
     func collect(_ nameOfID: [String: String]) {
         guard let life, !receivedByLife.isEmpty else { return }
-        receivedByLife[receivedByLife.count - 1] = life.inbox.objects.compactMap { object in
-            guard var received = ReceivedText(object) else { return nil }
+        for object in life.inbox.takeNew() {
+            guard var received = ReceivedText(object) else { continue }
             received.from = nameOfID[received.from] ?? received.from
-            return received
+            receivedByLife[receivedByLife.count - 1].append(received)
         }
     }
 }
@@ -90,6 +92,7 @@ public final class SimulatedReply: Sendable {
     private struct State {
         var objects: [JSONValue] = []
         var isFinished = false
+        var takenCount = 0
     }
 
     private let state = Lock(State())
@@ -116,6 +119,14 @@ public final class SimulatedReply: Sendable {
     public var objects: [JSONValue] {
         state.withLock { state in
             state.objects.filter { !($0["schema"]?.stringValue ?? "").hasPrefix("starling/done/") }
+        }
+    }
+
+    /// What came since the last call.
+    func takeNew() -> ArraySlice<JSONValue> {
+        state.withLock { state in
+            defer { state.takenCount = state.objects.count }
+            return state.objects[state.takenCount...]
         }
     }
 

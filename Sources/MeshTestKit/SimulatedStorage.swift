@@ -19,6 +19,8 @@ public final class SimulatedStorage: NodeStorage {
         /// Probability that a chunk not yet durable is lost (zeros) in a crash, and that it is torn (half of it).
         public var chunkLoss = 0.5
         public var chunkTearing = 0.25
+        /// The process dies at the writing call after so many more: before it has any effect.
+        public var writesUntilCrash: Int?
 
         public init() {}
     }
@@ -37,6 +39,7 @@ public final class SimulatedStorage: NodeStorage {
         var files: [String: [UInt8]] = [:]
         var faultCount: UInt64 = 0
         var isClosed = false
+        var onCrash: (@Sendable () -> Void)?
     }
 
     /// What is on the disk. Never closed: only this node's use of it ends.
@@ -55,6 +58,9 @@ public final class SimulatedStorage: NodeStorage {
 
     /// Faults that happened.
     public var faultCount: UInt64 { state.withLock { $0.faultCount } }
+
+    /// Called when `Faults.writesUntilCrash` have been written: the process is to be killed before it does anything else.
+    public func whenCrashing(_ body: (@Sendable () -> Void)?) { state.withLock { $0.onCrash = body } }
 
     /// Puts a file on the node's host, for `importFile`.
     public func putFile(_ bytes: [UInt8], at path: String) { state.withLock { $0.files[path] = bytes } }
@@ -121,7 +127,22 @@ public final class SimulatedStorage: NodeStorage {
 
     // MARK: Faults
 
+    /// Counts down to the crash; true when it has come.
+    private func isCrashing() -> Bool {
+        let body = state.withLock { state -> (@Sendable () -> Void)? in
+            guard let left = state.faults.writesUntilCrash else { return nil }
+            state.faults.writesUntilCrash = left > 0 ? left - 1 : nil
+            guard left <= 0 else { return nil }
+            state.isClosed = true
+            state.faultCount += 1
+            return state.onCrash ?? {}
+        }
+        body?()
+        return body != nil
+    }
+
     private func writing() throws(StorageError) {
+        if isCrashing() { throw .stopped }
         try state.withLock { (state: inout State) throws(StorageError) in
             guard !state.isClosed else { throw .stopped }
             guard state.random.unit() >= state.faults.writeFailure else {

@@ -1,6 +1,8 @@
 import MeshBase
 import MeshCrypto
 import MeshNode
+import MeshProtocol
+import MeshSystem
 
 /// What one seed of one scenario came to.
 public struct SimulationReport: Hashable, Sendable {
@@ -15,6 +17,12 @@ public struct SimulationReport: Hashable, Sendable {
     public var messagesSent: Int
     public var messagesReceived: Int
     public var attachments: Int
+    /// Events that invariants were checked against.
+    public var checks: UInt64
+    /// Members declared dead whose process was there.
+    public var falseDeaths: Int
+    /// The longest time until an end was noticed by all.
+    public var slowestNotice: TimeSpan?
     /// Digest of every datagram with its time: equal for equal seeds.
     public var trace: Bytes32
     /// In words; empty when all is well.
@@ -23,206 +31,260 @@ public struct SimulationReport: Hashable, Sendable {
 
 /// Plays one scenario with one seed: a mesh forms, things are sent and added while the network and the hosts misbehave,
 /// then all faults end and the mesh must come to one state.
-public struct SimulationRun {
-    private let scenario: Scenario
-    private let seed: UInt64
-    private let cluster: Cluster
-    private var random: RandomStream
-    private var sent: Set<ReceivedText> = []
-    private var added: [String: Bytes32] = [:]
-    private var hostFaults: UInt64 = 0
-    private var violations: [String] = []
-    private var invite = ""
-    private var restarts: [(index: Int, at: Int64)] = []
+public final class SimulationRun {
+    let scenario: Scenario
+    let seed: UInt64
+    let cluster: Cluster
+    /// Draws what the hazards do; the traffic has a generator of its own, so that one changes nothing of the other.
+    var random: RandomStream
+    var trafficRandom: RandomStream
+    var hostiles: [HostilePeer] = []
+    var strangers: [Stranger] = []
+    var invites: [String] = []
+    /// What is to be done when, in order of time.
+    var agenda = Agenda()
+    var hostFaults: UInt64 = 0
+    /// Grows with each partition, so that the end of an earlier one does not end a later one.
+    var partitionNumber = 0
+    var backups: [Int: SimulatedStorage] = [:]
 
-    /// A mesh must converge this soon after the last fault.
-    public static let convergenceLimit = TimeSpan.seconds(90)
+    var sentCount = 0
+    var added: [String: Bytes32] = [:]
+    /// Files of which an older disk took the only whole copy away: only that they are the same everywhere is asked.
+    var lost: Set<String> = []
+    /// Additions that were acknowledged, by mesh.
+    var acknowledged: [String: Int] = [:]
+    var waiting: [WaitingCommand] = []
+    private var violations: [String] = []
+    private var lookCount = 0
+    private var convergence: TimeSpan?
+
     /// Members must be in within this, whatever the network does.
-    private static let joinLimit = TimeSpan.seconds(60)
+    static let joinLimit = TimeSpan.seconds(60)
+    /// A command's answer may come so much later than its time-out says.
+    static let answerMargin = TimeSpan.seconds(5)
 
     /// Runs it. Cost: a fraction of a second to some seconds of real time.
     public static func run(_ scenario: Scenario, seed: UInt64) -> SimulationReport {
-        var run = SimulationRun(scenario, seed)
+        let run = SimulationRun(scenario, seed)
         run.play()
         return run.report
     }
-
-    private var convergence: TimeSpan?
 
     private init(_ scenario: Scenario, _ seed: UInt64) {
         self.scenario = scenario
         self.seed = seed
         random = RandomStream(testSeed: seed &+ 0x7363_656e_6172_696f)
+        trafficRandom = RandomStream(testSeed: seed &+ 0x7472_6166_6669_6300)
         let counts = scenario.nodeCounts
         cluster = Cluster(seed: seed, count: counts.lowerBound + random.below(counts.count))
+        let meshCount = scenario.meshCount
+        cluster.meshOfHost = { $0 % meshCount }
     }
 
-    private mutating func play() {
+    private func play() {
         cluster.network.setConditions(scenario.conditions)
-        guard form() else { return }
-        misbehave()
-        heal()
-        converge()
+        if form() {
+            misbehave()
+            heal()
+            converge()
+        }
         for host in cluster.running { cluster.kill(host.index) }
+        for peer in hostiles { peer.close() }
     }
 
-    private mutating func fail(_ text: String) { violations.append(text) }
+    func fail(_ text: String) { violations.append(text) }
 
     // MARK: Forming
 
-    private mutating func form() -> Bool {
+    private func form() -> Bool {
         do {
-            try cluster.start(0)
-            cluster.run(for: .milliseconds(200))
-            guard let text = try cluster.invite(from: 0) else {
-                fail("the founder made no invite")
-                return false
-            }
-            invite = text
-            for index in 1..<cluster.nodes.count {
+            try foundMeshes()
+            for index in scenario.meshCount..<max(cluster.nodes.count, scenario.meshCount) {
                 cluster.run(for: .milliseconds(Int64(random.below(500))))
-                try cluster.start(index, invite: text)
+                try cluster.start(index, invite: invites[cluster.meshOfHost(index)])
             }
+            try addHostiles()
         } catch {
             fail("a start failed: \(error)")
             return false
         }
-        let isWhole = cluster.run(atMost: Self.joinLimit) { cluster in
-            guard cluster.running.count == cluster.nodes.count else { return false }
-            return cluster.nodes.allSatisfy {
-                (cluster.snapshot(of: $0.index)?.members.count ?? 0) == cluster.nodes.count
-            }
+        let isWhole = cluster.run(atMost: Self.joinLimit, every: .milliseconds(200)) { [self] cluster in
+            cluster.running.count == cluster.nodes.count
+                && cluster.nodes.allSatisfy { memberCount(of: $0.index) >= expectedCount(inMeshOf: $0.index) }
         }
         if !isWhole {
-            let counts = cluster.nodes.map { "\(cluster.snapshot(of: $0.index)?.members.count ?? -1)" }
+            let counts = cluster.nodes.map { "\(memberCount(of: $0.index))" }
             fail("not everybody joined in \(Self.joinLimit.seconds) s: members \(counts.joined(separator: " "))")
         }
         return isWhole
     }
 
+    private func foundMeshes() throws {
+        for index in 0..<scenario.meshCount {
+            try cluster.start(index)
+            cluster.run(for: .milliseconds(200))
+            guard let text = try cluster.invite(from: index) else { throw CommandFailed(text: "no invite was made") }
+            invites.append(text)
+        }
+    }
+
+    private struct CommandFailed: Error { var text: String }
+
+    private func addHostiles() throws {
+        guard let invite = invites.first else { return }
+        let ticket = try Ticket(text: invite)
+        for (place, kind) in scenario.hostiles.enumerated() {
+            let host = cluster.nodes.count + place
+            let seed = seed &* 31 &+ UInt64(place)
+            guard kind.isMember else {
+                let stranger = Stranger(network: cluster.network, time: cluster.time, host: host, seed: seed)
+                cluster.monitor.watchStranger(stranger.address)
+                strangers.append(stranger)
+                cluster.add(stranger)
+                continue
+            }
+            let peer = HostilePeer(
+                kind, network: cluster.network, time: cluster.time, host: host, seed: seed, invite: ticket)
+            cluster.monitor.register(host: host, mesh: 0, peer: peer.identity.peerID, isHonest: false)
+            hostiles.append(peer)
+            cluster.add(peer)
+        }
+    }
+
+    private func memberCount(of index: Int) -> Int { cluster.members(of: index).count }
+
+    private func expectedCount(inMeshOf index: Int) -> Int {
+        let mesh = cluster.meshOfHost(index)
+        return cluster.nodes.count { cluster.meshOfHost($0.index) == mesh } + (mesh == 0 ? hostiles.count : 0)
+    }
+
     // MARK: The storm
 
-    private mutating func misbehave() {
-        let end = cluster.time.now + scenario.stormSpan.nanoseconds
-        while cluster.time.now < end {
-            cluster.run(for: .milliseconds(Int64(100 + random.below(900))))
-            restartDue()
-            switch random.below(10) {
-            case 0..<5: say()
-            case 5..<7: add()
-            default: if !scenario.hazards.isEmpty { meet(scenario.hazards[random.below(scenario.hazards.count)]) }
-            }
+    private func misbehave() {
+        let start = cluster.time.now
+        let end = start + scenario.stormSpan.nanoseconds
+        planTraffic(from: start)
+        planHazards(from: start)
+        while let next = agenda.next, next < end {
+            cluster.run(for: TimeSpan(nanoseconds: next - cluster.time.now))
+            guard let item = agenda.takeFirst() else { break }
+            perform(item)
+            watchCommands()
+        }
+        cluster.run(for: TimeSpan(nanoseconds: end - cluster.time.now))
+        watchCommands()
+    }
+
+    private func perform(_ item: Agenda.Item) {
+        switch item {
+        case .say:
+            say()
+            plan(.say, perMinute: scenario.traffic.messagesPerMinute, &trafficRandom)
+        case .add:
+            add()
+            plan(.add, perMinute: scenario.traffic.filesPerMinute, &trafficRandom)
+        case .recur(let recurring):
+            strike(recurring.hazard, count: nil, span: recurring.span)
+            plan(item, perMinute: recurring.perMinute, &random)
+        case .strike(let scheduled): strike(scheduled.hazard, count: scheduled.count, span: scheduled.span)
+        case .undo(let undoing): undo(undoing)
+        case .look: look()
         }
     }
 
-    private func anyRunning(_ random: inout RandomStream) -> SimulatedNode? {
-        let running = cluster.running
-        return running.isEmpty ? nil : running[random.below(running.count)]
+    /// Puts the next of its kind on the agenda, after a time drawn from an exponential distribution.
+    func plan(_ item: Agenda.Item, perMinute: Double, _ random: inout RandomStream) {
+        guard perMinute > 0 else { return }
+        let span = -60 / perMinute * Self.logarithm(1 - random.unit())
+        agenda.add(item, at: cluster.time.now + max(1_000_000, TimeSpan.seconds(span).nanoseconds))
     }
 
-    private mutating func say() {
-        guard let host = anyRunning(&random) else { return }
-        let padding = String(repeating: ".", count: random.below(10) == 0 ? random.below(20_000) : random.below(200))
-        let text = "\(host.name) says \(sent.count) \(padding)"
-        do {
-            _ = try cluster.request(["verb": "send", "text": .string(text), "timeoutSeconds": 60], of: host.index)
-            if let said = ReceivedText(["from": .string(host.name), "text": .string(text)]) { sent.insert(said) }
-        } catch {
-            // A mailbox that is full refuses, and says so; nothing was sent.
-        }
-    }
-
-    private mutating func add() {
-        guard let host = anyRunning(&random) else { return }
-        let name = "file\(added.count)-\(host.name).bin"
-        let bytes = random.bytes(random.below(4) == 0 ? random.below(150_000) : random.below(4_000))
-        let path = "/files/\(name)"
-        host.storage.putFile(bytes, at: path)
-        added[name] = Digest.hash32(bytes)
-        do {
-            _ = try cluster.request(["verb": "journal.add", "path": .string(path)], of: host.index)
-        } catch {
-            // As above.
-        }
-    }
-
-    private mutating func meet(_ hazard: Scenario.Hazard) {
-        hostFaults += 1
-        let count = cluster.nodes.count
-        switch hazard {
-        case .partition:
-            let size = 1 + random.below(count - 1)
-            let first = random.below(count)
-            cluster.network.partition([(0..<size).map { (first + $0) % count }])
-            cluster.run(for: .milliseconds(Int64(500 + random.below(5_000))))
-            cluster.network.partition([])
-        case .cut:
-            let left = random.below(count)
-            cluster.network.cut(left, (left + 1 + random.below(count - 1)) % count)
-            if random.below(2) == 0 { cluster.network.heal() }
-        case .crash:
-            let running = cluster.running
-            guard running.count > 1 else { return }
-            let victim = running[random.below(running.count)].index
-            cluster.kill(victim)
-            restarts.append((victim, cluster.time.now + Int64(500 + random.below(6_000)) * 1_000_000))
-        case .freeze:
-            guard let host = anyRunning(&random) else { return }
-            cluster.freeze(host.index, for: .milliseconds(Int64(100 + random.below(5_000))))
-        case .diskFailure:
-            guard let host = anyRunning(&random) else { return }
-            host.storage.faults.writeFailure = 0.2
-        }
-    }
-
-    private mutating func restartDue(force: Bool = false) {
-        let due = restarts.filter { force || $0.at <= cluster.time.now }
-        restarts.removeAll { force || $0.at <= cluster.time.now }
-        for restart in due {
-            // A start whose first write fails ends at once; its disk works again.
-            cluster.nodes[restart.index].storage.faults.writeFailure = 0
-            do {
-                try cluster.start(restart.index, invite: invite)
-            } catch {
-                fail("node\(restart.index) did not start again: \(error)")
-            }
-        }
+    /// A look at the whole that costs more than an event: what must hold at every instant.
+    private func look() {
+        agenda.add(.look, at: cluster.time.now + 2_000_000_000)
+        lookCount += 1
+        let view = clusterView(hashes: lookCount % 5 == 0)
+        violations += Invariants.violations(.always, in: view)
+        if let limit = scenario.limits.notice { violations += cluster.monitor.overdueNotices(limit: limit) }
     }
 
     // MARK: Converging
 
-    private mutating func heal() {
+    private func heal() {
+        for case .undo(let undoing) in agenda.takeAll() { undo(undoing) }
         cluster.network.heal()
         cluster.network.setConditions(.lan)
-        for host in cluster.nodes { host.storage.faults.writeFailure = 0 }
-        restartDue(force: true)
+        for host in cluster.nodes {
+            host.storage.faults.writeFailure = 0
+            host.storage.faults.isFull = false
+            host.storage.faults.writesUntilCrash = nil
+            if !cluster.isFrozen(host.index), !host.isRunning { restart(host.index) }
+        }
+        for peer in hostiles { peer.isQuiet = true }
+        for stranger in strangers { stranger.isQuiet = true }
     }
 
-    private mutating func converge() {
+    private func converge() {
         let healedAt = cluster.time.now
-        let (sent, added) = (sent, added)
-        let isConverged = cluster.run(atMost: Self.convergenceLimit) { cluster in
-            cluster.running.count == cluster.nodes.count
-                && Invariants.violations(.eventually, in: ClusterView(cluster, sent: sent, added: added)).isEmpty
+        let isConverged = cluster.run(atMost: scenario.limits.convergence, every: .milliseconds(250)) {
+            [self] cluster in
+            watchCommands()
+            for host in cluster.nodes where !host.isRunning && !cluster.isFrozen(host.index) { restart(host.index) }
+            return cluster.running.count == cluster.nodes.count
+                && Invariants.violations(.eventually, in: clusterView(hashes: false)).isEmpty
+                && Invariants.violations(.eventually, in: clusterView()).isEmpty
         }
-        let view = ClusterView(cluster, sent: sent, added: added)
-        violations += Invariants.violations(.always, in: view)
         if isConverged {
             convergence = TimeSpan(nanoseconds: cluster.time.now - healedAt)
-        } else {
-            if cluster.running.count < cluster.nodes.count { fail("\(cluster.running.count) nodes run") }
-            violations += Invariants.violations(.eventually, in: view)
+        } else if cluster.running.count < cluster.nodes.count {
+            fail("\(cluster.running.count) nodes run")
+        }
+        awaitAnswers()
+        let view = clusterView()
+        violations += Invariants.violations(.always, in: view)
+        violations += Invariants.violations(.eventually, in: view)
+        checkAcknowledged(in: view)
+        checkLimits()
+    }
+
+    /// Every command's own time-out passes.
+    private func awaitAnswers() {
+        guard let last = waiting.map(\.due).max() else { return }
+        cluster.run(atMost: TimeSpan(nanoseconds: last - cluster.time.now + 1_000_000), every: .milliseconds(500)) {
+            [self] _ in
+            watchCommands()
+            return waiting.isEmpty
+        }
+    }
+
+    private func clusterView(hashes: Bool = true) -> ClusterView {
+        var view = ClusterView(cluster, added: added, hashes: hashes)
+        view.lost = lost
+        return view
+    }
+
+    private func checkLimits() {
+        if let limit = scenario.limits.falseDeaths, cluster.monitor.falseDeaths.count > limit {
+            violations += cluster.monitor.falseDeaths.map { "false death: \($0)" }
+        }
+        guard let limit = scenario.limits.notice else { return }
+        violations += cluster.monitor.overdueNotices(limit: limit)
+        if let slowest = cluster.monitor.slowestNotice, slowest > limit {
+            fail("an end was noticed by all after \(slowest.seconds) s, the limit is \(limit.seconds) s")
         }
     }
 
     private var report: SimulationReport {
         SimulationReport(
-            scenario: scenario.name, seed: seed, nodeCount: cluster.nodes.count, simulated: cluster.elapsed,
-            convergence: convergence,
+            scenario: scenario.name, seed: seed, nodeCount: cluster.nodes.count + hostiles.count,
+            simulated: cluster.elapsed, convergence: convergence,
             faults: cluster.network.statistics.faults + hostFaults
                 + cluster.nodes.reduce(0) { $0 + $1.storage.faultCount },
-            messagesSent: sent.count,
+            messagesSent: sentCount,
             messagesReceived: cluster.nodes.flatMap(\.receivedByLife).reduce(0) { $0 + $1.count },
-            attachments: added.count, trace: cluster.network.trace, violations: violations)
+            attachments: added.count, checks: cluster.monitor.checkCount,
+            falseDeaths: cluster.monitor.falseDeaths.count, slowestNotice: cluster.monitor.slowestNotice,
+            trace: cluster.network.trace, violations: cluster.monitor.violations + violations)
     }
 }

@@ -207,13 +207,144 @@ struct TestKitTests {
         #expect(log.all.count == 5)
     }
 
-    @Test func `lists of seeds are read exactly or refused with the line`() throws {
-        let list = try SeedList(text: "# head\nstorm 3-5 # three\n\ncalm 9\n")
-
-        #expect(list.runs.map(\.seed) == [3, 4, 5, 9])
-        for text in ["storm", "storm x", "nosuch 1", "storm 5-3", "storm 1-2-3", "storm 0-99999999", "storm 1 2"] {
-            #expect(throws: SeedList.Malformed(line: 2, text: text)) { try SeedList(text: "calm 1\n" + text) }
+    @Test func `a translator's new address is the only way to its host, and the old one vanishes in silence`() {
+        let time = SimulatedTime()
+        let network = SimulatedNetwork(seed: 1, time: time)
+        let clock = SimulatedClock(time: time)
+        let left = SimulatedTransport(network: network, host: 0, clock: clock)
+        let right = SimulatedTransport(network: network, host: 1, clock: clock)
+        func run() {
+            time.advance(to: time.now + 10_000_000)
+            while time.runNextDue() {}
         }
+        func sources(_ transport: SimulatedTransport) -> [SocketAddress] {
+            var sources: [SocketAddress] = []
+            _ = transport.receive(limit: 100) { _, source, _ in sources.append(source) }
+            return sources
+        }
+
+        network.rebind(0, to: 51_000)
+        _ = left.send([TransportDatagram(bytes: [1], destination: right.address)])
+        run()
+        let outside = SimulatedNetwork.address(ofHost: 0, port: 51_000)
+        #expect(sources(right) == [outside])
+        _ = right.send([TransportDatagram(bytes: [2], destination: left.address)])
+        run()
+        #expect(sources(left) == [] && right.takeUnreachable() == [])
+        #expect(network.statistics.staleDatagrams == 1)
+        _ = right.send([TransportDatagram(bytes: [3], destination: outside)])
+        run()
+        #expect(sources(left) == [right.address])
+
+        network.rebind(0, to: nil)
+        _ = right.send([TransportDatagram(bytes: [4], destination: left.address)])
+        run()
+        #expect(sources(left) == [right.address])
+    }
+
+    @Test func `deaf, isolated, narrow and slow hosts are just that until they heal`() {
+        let deaf = deliveries(.lan, count: 10) { $0.deafen(1, to: 0) }
+        #expect(deaf.received.isEmpty)
+        let deafTheOtherWay = deliveries(.lan, count: 10) { $0.deafen(0, to: 1) }
+        #expect(deafTheOtherWay.received.count == 10)
+        let isolated = deliveries(.lan, count: 10) { $0.isolate(1) }
+        #expect(isolated.received.isEmpty)
+        let narrow = deliveries(.lan, count: 10) { $0.narrow(1, to: 7) }
+        #expect(narrow.received.isEmpty)
+        let slow = deliveries(PathConditions(jitter: .zero), count: 200) { $0.slow(1, by: .milliseconds(50)) }
+        let numbers = slow.received.map { Int($0[0]) }
+        #expect(numbers.count == 200 && numbers != numbers.sorted())
+        let healed = deliveries(.lan, count: 10) { network in
+            network.deafen(1, to: 0)
+            network.isolate(1)
+            network.narrow(1, to: 1)
+            network.rebind(0, to: 50_000)
+            network.heal()
+        }
+        #expect(healed.received.count == 10)
+    }
+
+    @Test func `a clock changes its rate without a jump`() {
+        let time = SimulatedTime(startingAt: 0)
+        let clock = SimulatedClock(time: time, offset: .seconds(5))
+        time.advance(to: 2_000_000_000)
+        let before = clock.now()
+        clock.setRate(partsPerMillion: 200)
+        #expect(clock.now() == before)
+
+        time.advance(to: 3_000_000_000)
+
+        #expect(clock.now() - before == .nanoseconds(1_000_200_000))
+    }
+
+    @Test func `a process dies at the write it was told to die at, and nothing of that write happens`() throws {
+        let storage = SimulatedStorage(seed: 9)
+        let deaths = Log()
+        storage.whenCrashing { deaths.add("died") }
+        storage.faults.writesUntilCrash = 2
+
+        try storage.setSetting("first", [1])
+        try storage.setSetting("second", [2])
+        #expect(deaths.all.isEmpty)
+        #expect(throws: StorageError.stopped) { try storage.setSetting("third", [3]) }
+
+        #expect(deaths.all == ["died"])
+        storage.reopen()
+        #expect(try storage.setting("second") == [2])
+        #expect(try storage.setting("third") == nil)
+    }
+
+    @Test func `scenarios are read exactly`() throws {
+        let file = try ScenarioFile(
+            text: """
+                # head
+                scenario storm            # the first
+                  about  a bad night
+                  nodes  3-6
+                  meshes 2
+                  lasts  90s
+                  path   delay=5ms loss=30% corrupt=0.01
+                  traffic messages=10/min files=0/min
+                  fault  crash 6/min for 1s-3s
+                  at 10s partition 2 for 1m
+                  limit  convergence=15s false-deaths=0 notice=2s
+                  hostile forger stranger
+                  seeds  3-5
+                  seeds  4     # again
+
+                scenario calm
+                  seeds  9
+                """)
+
+        #expect(file.runs.map(\.seed) == [3, 4, 5, 9])
+        let storm = try #require(file.named("storm"))
+        #expect(storm.summary == "a bad night" && storm.nodeCounts == 3...6 && storm.meshCount == 2)
+        #expect(storm.stormSpan == .seconds(90) && storm.conditions.loss == 0.3 && storm.conditions.corruption == 0.01)
+        #expect(storm.hazards == [RecurringHazard(.crash, perMinute: 6, span: .seconds(1) ... .seconds(3))])
+        #expect(
+            storm.schedule == [
+                ScheduledHazard(at: .seconds(10), .partition, count: 2, span: .seconds(60) ... .seconds(60))
+            ])
+        #expect(storm.limits.falseDeaths == 0 && storm.limits.notice == .seconds(2))
+        #expect(storm.hostiles == [.forger, .stranger] && storm.traffic.filesPerMinute == 0)
+    }
+
+    @Test(arguments: [
+        "nodes 5", "scenario a b", "scenario calm", "seeds", "seeds x", "seeds 5-3", "seeds 1-2-3", "seeds 0-99999999",
+        "nodes 6-3", "nodes 0", "lasts 5", "lasts -5s", "path loss=2", "path speed=1", "fault flood 1/min",
+        "fault crash 1",
+        "fault crash 0/min", "fault crash 1/min for", "fault crash 1/min for 5s-1s", "at crash", "at 5s flood",
+        "at 5s crash 0", "limit patience=5s", "hostile saint", "meshes 9", "colour blue",
+    ])
+    func `a line that is not exactly understood is refused with its number`(line: String) throws {
+        let start = line.hasPrefix("nodes 5") ? "" : "scenario calm"
+        #expect(throws: ScenarioFile.Malformed(line: 3, text: line)) {
+            try ScenarioFile(text: "\n\(start)\n\(line)\n")
+        }
+    }
+
+    @Test func `a scenario without seeds is refused`() {
+        #expect(throws: ScenarioFile.Malformed.self) { try ScenarioFile(text: "scenario calm") }
     }
 }
 
