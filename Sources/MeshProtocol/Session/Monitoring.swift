@@ -37,13 +37,13 @@ struct Liveness: Sendable {
 struct Suspicion: Sendable {
     var nonce: UInt64
     var startedAt: HostTime
-    /// The kernel or the link said that the other side is gone.
-    var isHinted: Bool
+    var ground: Ground
     /// Neighbours asked, and what they answered.
     var helpers: [PeerID: Answer]
     /// When silence becomes death.
     var deadline: HostTime
-    /// Before this nobody is dead: the suspect is told first and has the time to answer.
+    /// Before this nobody is dead: the suspect is told first and has the time to answer, also when its process stands
+    /// still for 700 ms.
     var earliestDeath: HostTime
     var nextProbeAt: HostTime
     var isExtended = false
@@ -57,6 +57,15 @@ struct Suspicion: Sendable {
 
     /// Neighbours that have not answered yet.
     var unanswered: [PeerID] { helpers.filter { $0.value == .waiting }.keys.sorted() }
+
+    enum Ground: Hashable, Sendable {
+        /// Nothing was heard.
+        case silence
+        /// Somebody else suspects it, and it did not answer this node's own probe.
+        case unansweredProbe
+        /// The kernel or the link said that the other side is gone.
+        case toldGone
+    }
 
     enum Answer: Hashable, Sendable {
         case waiting

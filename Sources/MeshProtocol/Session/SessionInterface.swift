@@ -168,8 +168,12 @@ public struct SessionConfiguration: Hashable, Sendable {
     public var keepAliveInterval = TickGrid.standardInterval
     /// Keep-alives missed before a member is suspected; also the multiple of the round trip and of its variance is 4.
     public var missedKeepAlives: Int64 = 3
-    /// How long the neighbours have to answer for a suspect: 2 intervals. Extended once when too few of them answer.
-    public var confirmationTime = TimeSpan.milliseconds(500)
+    /// From suspicion to death at least, unless the kernel or the link said that the member is gone, whatever neighbours
+    /// answer: a process that stands still for 700 ms right before a keep-alive is silent for 950, and its answers may
+    /// be lost once or twice.
+    public var leastDoubt = TimeSpan.milliseconds(650)
+    /// How much longer neighbours have to answer for a suspect, when too few of them have by then.
+    public var confirmationTime = TimeSpan.milliseconds(350)
     /// The least time for a probe's answer; else 2 round trips.
     public var leastProbeTime = TimeSpan.milliseconds(100)
     /// Neighbours asked about a suspect.

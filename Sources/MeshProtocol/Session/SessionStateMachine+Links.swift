@@ -53,7 +53,7 @@ extension SessionStateMachine {
         // A new handshake took its place: no gap.
         case .replaced, .closedHere: break
         case .closedByPeer, .timedOut, .protocolViolation:
-            beginSuspicion(peer, isHinted: true, reason: loss.rawValue, at: now, into: &outbox)
+            beginSuspicion(peer, because: .toldGone, reason: loss.rawValue, at: now, into: &outbox)
         }
     }
 
@@ -133,7 +133,7 @@ extension SessionStateMachine {
             guard let link = links[peer]?.address, link.port == address.port, link.hasSameHost(as: address) else {
                 continue
             }
-            beginSuspicion(peer, isHinted: true, reason: "portUnreachable", at: now, into: &outbox)
+            beginSuspicion(peer, because: .toldGone, reason: "portUnreachable", at: now, into: &outbox)
         }
     }
 }

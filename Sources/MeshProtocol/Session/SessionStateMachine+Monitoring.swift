@@ -33,7 +33,7 @@ extension SessionStateMachine {
         liveness[peer]?.metBy = nil
         if life.state == .suspect, let suspicion = life.suspicion {
             statistics.refutations &+= 1
-            if !suspicion.isHinted { health.noteFalseSuspicion(at: now) }
+            if suspicion.ground == .silence { health.noteFalseSuspicion(at: now) }
         }
         if life.state == .dead, !isUnmet {
             statistics.returns &+= 1
@@ -180,7 +180,7 @@ extension SessionStateMachine {
             } else if life.state == .alive {
                 let due = suspectAt(peer, life)
                 if due <= now {
-                    beginSuspicion(peer, isHinted: false, reason: "silent", at: now, into: &outbox)
+                    beginSuspicion(peer, because: .silence, reason: "silent", at: now, into: &outbox)
                 } else {
                     scheduleMonitor(at: due)
                 }
@@ -199,20 +199,21 @@ extension SessionStateMachine {
 
     /// Opens the question: tells the suspect first, then asks up to three neighbours with a fresh nonce.
     mutating func beginSuspicion(
-        _ peer: PeerID, isHinted: Bool, reason: String, at now: HostTime, into outbox: inout Outbox<SessionOutput>
+        _ peer: PeerID, because ground: Suspicion.Ground, reason: String, at now: HostTime,
+        into outbox: inout Outbox<SessionOutput>
     ) {
         guard phase == .member, let life = liveness[peer], life.state != .left, life.state != .dead, !hasLeft(peer),
             life.metBy == nil
         else { return }
         let probeTime = Detection.probeTime(
             configuration: configuration, smoothed: links[peer]?.smoothed ?? .zero, health: health.multiplier)
-        if life.suspicion != nil { return hasten(peer, isHinted: isHinted, to: now + probeTime) }
+        if life.suspicion != nil { return hasten(peer, because: ground, to: now + probeTime) }
         let helpers = chooseHelpers(about: peer)
-        let patience = isHinted ? probeTime : configuration.confirmationTime * Int64(health.multiplier)
+        let patience = ground == .toldGone ? probeTime : doubtTime
         let suspicion = Suspicion(
-            nonce: random.uint64(), startedAt: now, isHinted: isHinted,
+            nonce: random.uint64(), startedAt: now, ground: ground,
             helpers: Dictionary(uniqueKeysWithValues: helpers.map { ($0, .waiting) }), deadline: now + patience,
-            earliestDeath: now + probeTime, nextProbeAt: now + configuration.leastProbeTime)
+            earliestDeath: now + patience, nextProbeAt: now + configuration.leastProbeTime)
         liveness[peer]?.suspicion = suspicion
         liveness[peer]?.state = .suspect
         liveness[peer]?.since = now
@@ -227,10 +228,16 @@ extension SessionStateMachine {
         scheduleMonitor(at: min(suspicion.nextProbeAt, suspicion.deadline))
     }
 
-    private mutating func hasten(_ peer: PeerID, isHinted: Bool, to deadline: HostTime) {
-        guard isHinted, let suspicion = liveness[peer]?.suspicion, !suspicion.isHinted else { return }
-        liveness[peer]?.suspicion?.isHinted = true
+    /// From silence to death without a word that the member is gone.
+    private var doubtTime: TimeSpan { configuration.leastDoubt * Int64(health.multiplier) }
+
+    private mutating func hasten(_ peer: PeerID, because ground: Suspicion.Ground, to deadline: HostTime) {
+        guard ground == .toldGone, let suspicion = liveness[peer]?.suspicion, suspicion.ground != .toldGone else {
+            return
+        }
+        liveness[peer]?.suspicion?.ground = .toldGone
         liveness[peer]?.suspicion?.deadline = min(suspicion.deadline, deadline)
+        liveness[peer]?.suspicion?.earliestDeath = min(suspicion.earliestDeath, deadline)
         scheduleMonitor(at: deadline)
     }
 
@@ -377,7 +384,8 @@ extension SessionStateMachine {
             // The probe was this node's own look: silence is evidence enough to suspect, not to bury.
             let silence = now - (liveness[task.subject]?.watchMark ?? now)
             if silence > configuration.keepAliveInterval * 2 {
-                beginSuspicion(task.subject, isHinted: true, reason: "probeUnanswered", at: now, into: &outbox)
+                beginSuspicion(
+                    task.subject, because: .unansweredProbe, reason: "probeUnanswered", at: now, into: &outbox)
             }
         }
         for index in probeTasks.indices {
@@ -421,8 +429,8 @@ extension SessionStateMachine {
             life.watchMark = min(life.watchMark + lateness, max(now, life.watchMark))
             life.reportedAt = life.reportedAt.map { min($0 + lateness, max(now, $0)) }
             life.metBy = life.metBy.map { $0 + lateness }
-            life.suspicion?.deadline = now + configuration.confirmationTime
-            life.suspicion?.earliestDeath = now + configuration.leastProbeTime
+            life.suspicion?.deadline = now + configuration.leastDoubt
+            life.suspicion?.earliestDeath = now + configuration.leastDoubt
             liveness[peer] = life
         }
         for index in probeTasks.indices { probeTasks[index].deadline = now + configuration.leastProbeTime }

@@ -128,8 +128,12 @@ import Testing
         #expect(time(10, 5, 3) == .milliseconds(2_250))
         // Everything that must happen before a death fits into two seconds.
         #expect(
-            time(10, 5, 1) + configuration.keepAliveInterval + configuration.confirmationTime * 2
-                <= .seconds(2 as Int64))
+            time(10, 5, 1) + configuration.keepAliveInterval + configuration.leastDoubt
+                + configuration.confirmationTime <= .seconds(2 as Int64))
+        // A pause of 700 ms right before a keep-alive, and one keep-alive lost before, end before a death.
+        #expect(
+            time(10, 5, 1) + configuration.leastDoubt
+                > .milliseconds(700) + configuration.keepAliveInterval * 2)
     }
 
     @Test func `own lateness stretches time-outs up to eightfold and wears off`() {
