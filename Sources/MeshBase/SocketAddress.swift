@@ -75,9 +75,17 @@ public struct SocketAddress: Hashable, Comparable, Sendable, CustomStringConvert
         family == .ipv4 ? storage.high >> 60 == 0xe : storage.high >> 56 == 0xff
     }
 
-    /// An address that can be one peer's own: not unspecified, not multicast, not broadcast, port not zero.
+    /// The upper half of 100::/64, whose traffic every router discards (RFC 6666).
+    public static let discardPrefix: UInt64 = 0x0100_0000_0000_0000
+
+    /// In 100::/64: nobody's address. Used inside one process for paths that are no addresses of the network.
+    public var isDiscardOnly: Bool { family == .ipv6 && storage.high == Self.discardPrefix }
+
+    /// An address that can be one peer's own: not unspecified, not multicast, not broadcast, not discarded by every
+    /// router, port not zero.
     public var isDialable: Bool {
         port != 0 && !isUnspecified && !isMulticast && !(family == .ipv4 && storage.high >> 32 == 0xffff_ffff)
+            && !isDiscardOnly
     }
 
     /// The network an address belongs to, for rate limits: /24 of IPv4, /56 of IPv6.

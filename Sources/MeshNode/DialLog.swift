@@ -14,8 +14,15 @@ struct DialLog: Sendable {
         case notSent = "not sent: too many at once"
     }
 
+    /// What was dialled.
+    enum Way: Hashable, Sendable {
+        case address(SocketAddress)
+        /// Through this member.
+        case relay(PeerID)
+    }
+
     struct Attempt: Sendable {
-        var address: SocketAddress
+        var way: Way
         var time: HostTime
         var outcome: Outcome
     }
@@ -30,33 +37,38 @@ struct DialLog: Sendable {
 
     /// A dial that names nobody belongs to nobody.
     mutating func began(_ request: DialRequest, at now: HostTime) {
-        for address in request.addresses.reversed() { note(address, of: request.expectedPeer, .underWay, at: now) }
+        for way in Self.ways(request).reversed() { note(way, of: request.expectedPeer, .underWay, at: now) }
     }
 
     mutating func failed(_ request: DialRequest, _ failure: DialFailure, at now: HostTime) {
-        for address in request.addresses.reversed() {
+        for way in Self.ways(request).reversed() {
             // What the kernel said of one address is more than that the dial as a whole came to nothing.
-            let known = request.expectedPeer.flatMap { attempts[$0]?.first { $0.address == address }?.outcome }
+            let known = request.expectedPeer.flatMap { attempts[$0]?.first { $0.way == way }?.outcome }
             if known == .nobodyListens { continue }
-            note(address, of: request.expectedPeer, Self.outcome(failure), at: now)
+            note(way, of: request.expectedPeer, Self.outcome(failure), at: now)
         }
     }
 
-    mutating func answered(_ peer: PeerID, at address: SocketAddress, now: HostTime) {
-        note(address, of: peer, .answered, at: now)
+    private static func ways(_ request: DialRequest) -> [Way] {
+        request.addresses.map(Way.address) + request.relays.map(Way.relay)
+    }
+
+    mutating func answered(_ link: LinkIdentity, at now: HostTime) {
+        note(link.relay.map(Way.relay) ?? .address(link.address), of: link.peer, .answered, at: now)
     }
 
     mutating func unreachable(_ address: SocketAddress, at now: HostTime) {
-        for (peer, list) in attempts where list.contains(where: { $0.address == address && $0.outcome == .underWay }) {
-            note(address, of: peer, .nobodyListens, at: now)
+        let way = Way.address(address)
+        for (peer, list) in attempts where list.contains(where: { $0.way == way && $0.outcome == .underWay }) {
+            note(way, of: peer, .nobodyListens, at: now)
         }
     }
 
-    private mutating func note(_ address: SocketAddress, of peer: PeerID?, _ outcome: Outcome, at now: HostTime) {
+    private mutating func note(_ way: Way, of peer: PeerID?, _ outcome: Outcome, at now: HostTime) {
         guard let peer, attempts[peer] != nil || attempts.count < Self.maximumPeers else { return }
         var list = attempts[peer] ?? []
-        list.removeAll { $0.address == address }
-        list.insert(Attempt(address: address, time: now, outcome: outcome), at: 0)
+        list.removeAll { $0.way == way }
+        list.insert(Attempt(way: way, time: now, outcome: outcome), at: 0)
         attempts[peer] = Array(list.prefix(Self.maximumAddresses))
     }
 

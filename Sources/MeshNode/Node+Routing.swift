@@ -10,7 +10,7 @@ extension Node {
         switch output {
         case .transmit: break  // The messenger keeps these for its own batch.
         case .linkEstablished(let link):
-            dials.answered(link.peer, at: link.address, now: now)
+            dials.answered(link, at: now)
             work.session.append(.command(.linkEstablished(link)))
             silentHolders.remove(link.peer)
             if admittedLinks.linkUp(link.peer) { tellLinkUp(link.peer) }
@@ -18,7 +18,9 @@ extension Node {
             work.session.append(.command(.linkLost(peer, loss)))
             silentHolders.remove(peer)
             if admittedLinks.linkDown(peer) { tellLinkDown(peer) }
-        case .linkMoved(let peer, let address): work.session.append(.command(.linkMoved(peer, address)))
+        case .linkMoved(let peer, let address, let relay):
+            work.session.append(.command(.linkMoved(peer, address, relay: relay)))
+        case .relayRefused(let peer, let relay): work.session.append(.command(.relayRefused(peer, by: relay)))
         case .dialFailed(let request, let failure):
             dials.failed(request, failure, at: now)
             work.session.append(.command(.dialFailed(request, failure)))
@@ -60,7 +62,7 @@ extension Node {
         switch message.channel {
         case .journal: work.journal.append(.message(message.bytes, from: peer))
         case .coordinator: work.coordinator.append(.message(message.bytes, from: peer))
-        case .session, .gossip: break  // The session's are routed above; the gossip's never come out.
+        case .session, .gossip, .relay: break  // The session's are routed above; the others' never come out.
         }
     }
 
@@ -110,6 +112,7 @@ extension Node {
             dials.began(request, at: now)
             work.messenger.append(.dial(request))
         case .closeLink(let peer): work.messenger.append(.closeLink(peer))
+        case .changeRelay(let peer): work.messenger.append(.changeRelay(peer))
         case .setSecrets(let secrets):
             work.messenger.append(.setSecrets(secrets, epochs: await session.current.epochSecrets))
         case .setMesh(let mesh): work.messenger.append(.setMesh(mesh))

@@ -12,6 +12,8 @@ public struct NodeSnapshot: Sendable {
         public var offset: PeerOffset?
         /// Without a link here: a linked member says that it has one.
         public var isRelayed: Bool
+        /// How it is reached, and what is done to reach it better.
+        public var path: PathReport
     }
 
     public var name: String
@@ -39,6 +41,8 @@ public struct NodeSnapshot: Sendable {
     public var recordCount: Int
     public var transport: TransportStatistics
     public var linkTable: LinkTableStatistics
+    /// What this node carries for others.
+    public var relaying: RelayingSummary
     public var gossip: GossipStatistics
     public var session: SessionStatistics
     public var journal: JournalStatistics
@@ -89,12 +93,13 @@ extension Node {
                 let link = links.statistics(of: member.peer)
                 return NodeSnapshot.Peer(
                     member: member, link: link, offset: coordinator.offset(of: member.peer),
-                    isRelayed: link == nil && gossip.isNear(member.peer))
+                    isRelayed: link == nil && gossip.isNear(member.peer), path: session.path(to: member.peer))
             },
             attachments: journal.attachments, storageTrouble: storageTrouble, invites: session.invites,
             clock: coordinator.clock, hostTime: now,
             meshTime: coordinator.meshTime(at: now), recordsHead: gossip.head, recordCount: gossip.records.count,
-            transport: environment.transport.statistics(), linkTable: links.statistics, gossip: gossip.statistics,
+            transport: environment.transport.statistics(), linkTable: links.statistics,
+            relaying: links.relaying(at: now), gossip: gossip.statistics,
             session: session.statistics, journal: journal.statistics, coordinator: coordinator.statistics,
             messenger: messengerStatistics, actors: actors)
     }

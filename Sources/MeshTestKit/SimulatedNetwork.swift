@@ -51,6 +51,8 @@ public final class SimulatedNetwork: Sendable {
         var slowHosts: [Int: TimeSpan] = [:]
         var tap: (@Sendable (SocketAddress, SocketAddress, [UInt8]) -> Void)?
         var transports: [SocketAddress: SimulatedTransport] = [:]
+        /// Hosts behind an address translator.
+        var translators: [Int: AddressTranslator] = [:]
         var statistics = Statistics()
         var trace = Bytes32.zero
     }
@@ -162,6 +164,26 @@ public final class SimulatedNetwork: Sendable {
         }
     }
 
+    // MARK: Address translators
+
+    /// Puts a host behind a translator, before it starts: others see the host's address with another port, and what it
+    /// did not ask for does not get in. `nil` takes the translator away.
+    public func setTranslator(_ kind: AddressTranslator.Kind?, forHost host: Int) {
+        state.withLock { $0.translators[host] = kind.map { AddressTranslator(kind: $0, host: host) } }
+    }
+
+    /// The translator restarts: all its mappings are gone, and new ones get new ports.
+    public func forgetMappings(ofHost host: Int) {
+        state.withLock { $0.translators[host]?.forget() }
+    }
+
+    /// What a host's own interface says, behind its translator.
+    func innerAddress(of address: SocketAddress) -> SocketAddress {
+        guard let host = Self.host(of: address) else { return address }
+        let isBehind = state.withLock { $0.translators[host] != nil }
+        return isBehind ? AddressTranslator.innerAddress(ofHost: host, port: address.port) : address
+    }
+
     // MARK: Observing
 
     public var statistics: Statistics { state.withLock { $0.statistics } }
@@ -185,14 +207,19 @@ public final class SimulatedNetwork: Sendable {
     func transmit(_ bytes: [UInt8], from source: SocketAddress, to destination: SocketAddress) {
         guard let from = Self.host(of: source), let to = Self.host(of: destination) else { return }
         let (arrivals, seen, tap) = state.withLock { state in
-            let seen = state.outside[source] ?? source
+            var seen = state.outside[source] ?? source
+            if from != to {
+                seen = state.translators[from]?.outward(from: source, to: destination, at: time.now) ?? seen
+            }
             state.statistics.sentDatagrams += 1
             state.trace = Self.extend(state.trace, at: time.now, seen, destination, bytes)
             return (decide(bytes, from, to, &state), seen, state.tap)
         }
         tap?(seen, destination, bytes)
         for arrival in arrivals {
-            time.schedule(after: arrival.delay) { [self] in deliver(arrival.bytes, from: seen, to: destination) }
+            time.schedule(after: arrival.delay) { [self] in
+                deliver(arrival.bytes, from: seen, of: source, to: destination)
+            }
         }
     }
 
@@ -204,7 +231,9 @@ public final class SimulatedNetwork: Sendable {
             state.trace = Self.extend(state.trace, at: time.now, source, source, bytes)
             var heard: [(SimulatedTransport, Arrival)] = []
             for address in state.transports.keys.sorted() {
-                guard let transport = state.transports[address], let to = Self.host(of: address) else { continue }
+                guard let transport = state.transports[address], let to = Self.host(of: address),
+                    from == to || state.translators[from] == nil && state.translators[to] == nil
+                else { continue }
                 for arrival in decide(bytes, from, to, &state) { heard.append((transport, arrival)) }
             }
             return heard
@@ -282,20 +311,31 @@ public final class SimulatedNetwork: Sendable {
         seed &* 0x9e37_79b9_7f4a_7c15 &+ UInt64(key.from + 1) << 32 &+ UInt64(key.to + 1)
     }
 
-    private func deliver(_ bytes: [UInt8], from source: SocketAddress, to destination: SocketAddress) {
+    private func deliver(
+        _ bytes: [UInt8], from source: SocketAddress, of sender: SocketAddress, to destination: SocketAddress
+    ) {
         let (receiver, sender) = state.withLock { state -> (SimulatedTransport?, SimulatedTransport?) in
             // Behind a translator only its present address leads to the host; it says nothing of the others.
             guard state.outside[destination] == nil else {
                 state.statistics.staleDatagrams += 1
                 return (nil, nil)
             }
-            let receiver = state.transports[state.inside[destination] ?? destination]
+            var inner: SocketAddress? = state.inside[destination] ?? destination
+            if let host = Self.host(of: destination), state.translators[host] != nil, Self.host(of: sender) != host {
+                inner = state.translators[host]?.inward(from: source, to: destination, at: time.now)
+                // A translator that knows of nothing says nothing.
+                guard inner != nil else {
+                    state.statistics.cutDatagrams += 1
+                    return (nil, nil)
+                }
+            }
+            let receiver = inner.flatMap { state.transports[$0] }
             if receiver == nil {
                 state.statistics.unreachableDatagrams += 1
             } else {
                 state.statistics.deliveredDatagrams += 1
             }
-            return (receiver, state.transports[state.inside[source] ?? source])
+            return (receiver, state.transports[sender])
         }
         if let receiver {
             receiver.deliver(bytes, from: source, at: time.now)

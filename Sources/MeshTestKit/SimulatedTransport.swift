@@ -135,7 +135,7 @@ public final class SimulatedTransport: DatagramTransport {
         return batch.count
     }
 
-    public func localAddresses() -> [SocketAddress] { [address] }
+    public func localAddresses() -> [SocketAddress] { [network.innerAddress(of: address)] }
 
     public func takeUnreachable() -> [SocketAddress] {
         state.withLock { state in

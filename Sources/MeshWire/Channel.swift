@@ -7,6 +7,7 @@ public enum Channel: UInt8, Sendable, Hashable, CaseIterable {
     case gossip = 2
     case journal = 3
     case coordinator = 4
+    case relay = 5
 }
 
 /// In which order queued messages leave: a lower one always goes first.

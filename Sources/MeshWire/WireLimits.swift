@@ -2,6 +2,10 @@
 public enum WireLimits {
     /// UDP payload that every path carries: the IPv6 minimum of 1280 less 48 bytes of headers.
     public static let baseDatagramBytes = 1232
+    /// The largest datagram that goes through a member: with the carrier's headers around it, it fits 1,232 bytes.
+    public static let relayedDatagramBytes = 1120
+    /// The smallest datagram of any type.
+    public static let leastDatagramBytes = 56
     /// The largest UDP payload ever sent: loopback's 65,535 less an IPv4 and a UDP header.
     public static let maximumDatagramBytes = 65_507
     /// Every handshake datagram, so that a reply is never larger than its request.

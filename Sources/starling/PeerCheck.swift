@@ -50,8 +50,10 @@ struct PeerCheck {
         }
         let roundTrip = link["rttMicroseconds"]?.numberValue.map(Quantity.roundTrip) ?? "unknown"
         let loss = link["lossPercent"]?.numberValue ?? 0
+        let way =
+            link["via"]?.stringValue.map { "through \(SafeText.escaped($0))" } ?? link["address"]?.stringValue ?? "–"
         let message =
-            "\(link["address"]?.stringValue ?? "–"), round trip \(roundTrip), loss \(Quantity.percent(loss)), "
+            "\(way), round trip \(roundTrip), loss \(Quantity.percent(loss)), "
             + "datagrams of \(link["mtuBytes"]?.integerValue ?? 0) bytes"
         return loss >= 10
             ? check("link", "warn", message, fix: "a wire, or nearer to the access point")

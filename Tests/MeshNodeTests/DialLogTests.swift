@@ -16,6 +16,25 @@ import Testing
         DialRequest(addresses: addresses, secretID: SecretID(.zero), expectedPeer: peer)
     }
 
+    private func link(at address: SocketAddress) -> LinkIdentity {
+        LinkIdentity(
+            peer: peer, incarnation: Incarnation(1), secretID: SecretID(.zero), role: .initiator, address: address,
+            membershipHead: .zero)
+    }
+
+    @Test func `a way through a member is one of what was tried`() throws {
+        var log = DialLog()
+        let relay = PeerID(Bytes32([UInt8](repeating: 2, count: 32)) ?? .zero)
+        var dial = request([], to: peer)
+        dial.relays = [relay]
+        log.began(dial, at: start)
+        var carried = link(at: try address(9))
+        carried.relay = relay
+        log.answered(carried, at: start + .milliseconds(3))
+        #expect(log.attempts(of: peer).map(\.way) == [.relay(relay)])
+        #expect(log.attempts(of: peer).map(\.outcome) == [.answered])
+    }
+
     @Test func `each address is kept once, with what came of it last`() throws {
         var log = DialLog()
         let dial = request([try address(1), try address(2)], to: peer)
@@ -24,10 +43,10 @@ import Testing
         #expect(log.attempts(of: peer).map(\.outcome) == [.underWay, .underWay])
         log.unreachable(try address(2), at: start + .milliseconds(1))
         log.failed(dial, .noAnswer, at: start + .milliseconds(2))
-        log.answered(peer, at: try address(3), now: start + .milliseconds(3))
+        log.answered(link(at: try address(3)), at: start + .milliseconds(3))
 
         let attempts = log.attempts(of: peer)
-        #expect(attempts.map(\.address) == [try address(3), try address(1), try address(2)])
+        #expect(attempts.map(\.way) == [try address(3), try address(1), try address(2)].map(DialLog.Way.address))
         #expect(attempts.map(\.outcome) == [.answered, .noAnswer, .nobodyListens])
     }
 
@@ -38,7 +57,7 @@ import Testing
         log.began(request([try address(7)], to: nil), at: start)
 
         #expect(log.attempts(of: peer).count == DialLog.maximumAddresses)
-        #expect(log.attempts(of: peer).first?.address == (try address(100)))
+        #expect(log.attempts(of: peer).first?.way == .address(try address(100)))
     }
 }
 

@@ -24,7 +24,9 @@ import Testing
                 reports: [KeepAlive.Report(subject: peer, ageMilliseconds: 250)])),
         .probe(nonce: 77), .probeAnswer(nonce: 77), .probeRequest(subject: peer, nonce: 5),
         .probeResult(subject: peer, nonce: 5, outcome: .silent), .suspicion(subject: other), .farewellSeen,
-        .yourAddress(.ipv4(203, 0, 113, 7, port: 6_000)),
+        .yourAddress(.ipv4(203, 0, 113, 7, port: 6_000)), .introductionRequest(subject: peer),
+        .introduction(.init(subject: peer, delay: .milliseconds(35), roundTrip: .milliseconds(80))),
+        .introductionRefused(subject: other),
     ]
 
     @Test(arguments: messages)

@@ -71,10 +71,9 @@ extension Rendering {
         for peer in list {
             let state = peer["state"]?.stringValue
             let path = peer["path"] ?? .null
-            let relayed = path["kind"]?.stringValue == "relayed" ? " (relayed)" : ""
             table.rows.append([
                 .init(text(peer["name"]), .name), .init(text(peer["state"]), tone(ofState: state)),
-                .init(text(path["address"]) + relayed),
+                .init(way(path)),
                 .init(peer["rttMicroseconds"]?.numberValue.map(Quantity.roundTrip) ?? "–"),
                 .init(
                     peer["offsetMicroseconds"]?.numberValue.map {
@@ -84,6 +83,15 @@ extension Rendering {
             ])
         }
         return table.lines(style, width: width)
+    }
+
+    /// `192.0.2.7:47800`, `relay via NAME`, or that others pass everything on.
+    private func way(_ path: JSONValue) -> String {
+        switch path["kind"]?.stringValue {
+        case "relay": "relay via \(text(path["via"]))"
+        case "relayed": "– (relayed)"
+        default: text(path["address"])
+        }
     }
 
     func membership(_ list: [JSONValue]) -> [String] {
@@ -101,13 +109,15 @@ extension Rendering {
         return lines + ["\(list.count - leftCount) here; \(leftCount) left and may return"]
     }
 
-    func links(_ list: [JSONValue]) -> [String] {
+    func links(_ object: JSONValue) -> [String] {
+        let list = object["links"]?.arrayValue ?? []
         guard !list.isEmpty else { return ["no links"] }
         var table = TextTable(
             ["PEER", "ADDRESS", "RTT", "LOSS", "WINDOW", "PACING", "MTU", "GSO"], rightAligned: [2, 3, 4, 5, 6])
         for link in list {
             table.rows.append([
-                .init(text(link["peer"]), .name), .init(text(link["address"])),
+                .init(text(link["peer"]), .name),
+                .init(link["via"]?.stringValue.map { "relay via \(safe($0))" } ?? text(link["address"])),
                 .init(link["rttMicroseconds"]?.numberValue.map(Quantity.roundTrip) ?? "–"),
                 .init(link["lossPercent"]?.numberValue.map(Quantity.percent) ?? "–"),
                 .init(link["congestionWindowBytes"]?.numberValue.map(Quantity.bytes) ?? "–"),
@@ -115,7 +125,17 @@ extension Rendering {
                 .init(text(link["mtuBytes"])), .init(text(link["gso"])),
             ])
         }
-        return table.lines(style, width: width)
+        return table.lines(style, width: width) + carried(object["relaying"] ?? .null)
+    }
+
+    /// What this node carries for others, when it does.
+    private func carried(_ relaying: JSONValue) -> [String] {
+        guard let pairs = relaying["pairCount"]?.integerValue, pairs > 0 else { return [] }
+        let amount = { (name: String) in relaying[name]?.numberValue.map(Quantity.bytes) ?? "–" }
+        return [
+            "carries \(pairs) of \(text(relaying["maximumPairs"])) pairs for others: \(amount("bytes")) so far, "
+                + "at most \(amount("maximumBytesPerSecond"))/s, \(text(relaying["droppedDatagrams"])) datagrams dropped"
+        ]
     }
 
     func nodes(_ list: [JSONValue]) -> [String] {

@@ -21,7 +21,7 @@ public struct Rendering: Sendable {
         case "starling/status/1": return status(object)
         case "starling/peers/1": return peers(object["peers"]?.arrayValue ?? [])
         case "starling/members/1": return membership(object["members"]?.arrayValue ?? [])
-        case "starling/links/1": return links(object["links"]?.arrayValue ?? [])
+        case "starling/links/1": return links(object)
         case "starling/nodes/1": return nodes(object["nodes"]?.arrayValue ?? [])
         case "starling/clock/1": return clock(object)
         case "starling/session/1": return session(object["session"] ?? .null)

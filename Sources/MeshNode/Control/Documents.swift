@@ -41,7 +41,11 @@ enum Documents {
     }
 
     private static func peerList(_ snapshot: NodeSnapshot) -> JSONValue {
-        .array(snapshot.peers.map { peer($0, isHeard: !snapshot.hasLeft) })
+        .array(
+            snapshot.peers.map { item in
+                let relay = item.link?.identity.relay.map { snapshot.name(of: $0) }
+                return peer(item, relay: relay, isHeard: !snapshot.hasLeft)
+            })
     }
 
     /// Whether a member is alive, as far as this node can still tell: one that has left hears nobody.
@@ -50,11 +54,19 @@ enum Documents {
         return member.isLocal || member.state == .left ? Member.State.left.rawValue : "unknown"
     }
 
-    static func peer(_ peer: NodeSnapshot.Peer, isHeard: Bool = true) -> JSONValue {
+    /// `relay`: the name of the member through which its link goes.
+    static func peer(_ peer: NodeSnapshot.Peer, relay: String?, isHeard: Bool = true) -> JSONValue {
         let link = peer.link
-        let path: JSONValue =
-            link.map { ["address": .string($0.identity.address.description), "kind": "direct"] }
-            ?? (isHeard && peer.isRelayed && peer.member.state == .alive ? ["address": nil, "kind": "relayed"] : .null)
+        let path: JSONValue
+        if let relay {
+            path = ["address": nil, "kind": "relay", "via": .string(relay)]
+        } else if let link {
+            path = ["address": .string(link.identity.address.description), "kind": "direct", "via": nil]
+        } else if isHeard, peer.isRelayed, peer.member.state == .alive {
+            path = ["address": nil, "kind": "relayed", "via": nil]
+        } else {
+            path = .null
+        }
         return [
             "name": .string(peer.member.name), "id": .string(peer.member.peer.description),
             "state": .string(stateText(peer.member, hasLeft: !isHeard)), "path": path,
@@ -89,7 +101,9 @@ enum Documents {
         let rows = snapshot.peers.compactMap { peer -> JSONValue? in
             guard let link = peer.link else { return nil }
             return [
-                "peer": .string(peer.member.name), "address": .string(link.identity.address.description),
+                "peer": .string(peer.member.name),
+                "address": link.identity.relay == nil ? .string(link.identity.address.description) : .null,
+                "via": link.identity.relay.map { .string(snapshot.name(of: $0)) } ?? .null,
                 "rttMicroseconds": microseconds(link.smoothedRoundTrip),
                 "lossPercent": .number(rounded(link.lossFraction * 100, 2)),
                 "congestionWindowBytes": .integer(Int64(link.congestionWindowBytes)),
@@ -98,7 +112,16 @@ enum Documents {
                 "queueBytes": .integer(Int64(link.queueBytes)),
             ]
         }
-        return ["schema": "starling/links/1", "links": .array(rows)]
+        let carried = snapshot.relaying
+        return [
+            "schema": "starling/links/1", "links": .array(rows),
+            "relaying": [
+                "pairCount": .integer(Int64(carried.pairCount)), "maximumPairs": .integer(Int64(carried.maximumPairs)),
+                "maximumBytesPerSecond": .integer(Int64(carried.maximumBytesPerSecond)),
+                "datagrams": count(carried.datagrams), "bytes": count(carried.bytes),
+                "droppedDatagrams": count(carried.droppedDatagrams),
+            ],
+        ]
     }
 
     static func clock(_ snapshot: NodeSnapshot) -> JSONValue {

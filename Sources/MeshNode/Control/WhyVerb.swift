@@ -20,39 +20,45 @@ enum WhyVerb: ControlVerb {
         call.reply.answer([
             "schema": "starling/why/1", "name": .string(member.name), "id": .string(member.peer.description),
             "state": .string(Documents.stateText(member, hasLeft: snapshot.hasLeft)),
-            "summary": .string(summary(member, peer, hasLeft: snapshot.hasLeft, now: now)),
+            "summary": .string(summary(member, peer, PathWords(snapshot: snapshot, now: now))),
             "steps": .array(Array(steps)),
-            "tried": .array(node.dials.attempts(of: member.peer).map { attempt($0, at: now) }),
+            "path": peer.map { PathWords(snapshot: snapshot, now: now).document($0.path) } ?? .null,
+            "tried": .array(node.dials.attempts(of: member.peer).map { attempt($0, in: snapshot, at: now) }),
         ])
     }
 
-    private static func attempt(_ attempt: DialLog.Attempt, at now: HostTime) -> JSONValue {
-        [
+    private static func attempt(
+        _ attempt: DialLog.Attempt, in snapshot: NodeSnapshot, at now: HostTime
+    ) -> JSONValue {
+        let way =
+            switch attempt.way {
+            case .address(let address): address.description
+            case .relay(let peer): "through \(SafeText.escaped(snapshot.name(of: peer)))"
+            }
+        return [
             "secondsAgo": .number(Documents.rounded((now - attempt.time).seconds, 1)),
-            "address": .string(attempt.address.description), "result": .string(attempt.outcome.rawValue),
+            "address": .string(way), "result": .string(attempt.outcome.rawValue),
         ]
     }
 
     private static func summary(
-        _ member: Member, _ peer: NodeSnapshot.Peer?, hasLeft: Bool, now: HostTime
+        _ member: Member, _ peer: NodeSnapshot.Peer?, _ words: PathWords
     ) -> String {
         let name = SafeText.escaped(member.name)
-        if hasLeft { return "this node has left the mesh and hears nobody of it" }
-        if let link = peer?.link {
-            let roundTrip = link.smoothedRoundTrip.map { "\(Documents.rounded($0.milliseconds, 2)) ms" } ?? "unknown"
-            let age = Int((now - link.establishedAt).seconds)
-            return "\(name) is reached directly at \(link.identity.address) since \(age) s, round trip \(roundTrip)"
-        }
+        if words.snapshot.hasLeft { return "this node has left the mesh and hears nobody of it" }
+        if let sentence = peer.flatMap(words.sentence) { return "\(name) \(sentence)" }
+        let search = peer.flatMap { words.search($0.path) }.map { "; \($0)" } ?? ""
         switch member.state {
         case .alive where peer?.isRelayed == true:
-            return "\(name) has no direct link; other members hear it and pass everything on"
+            return "\(name) has no direct link; other members hear it and pass everything on\(search)"
         case .alive: return "\(name) has no link now and was heard a moment ago; it is being dialled"
         case .suspect: return "\(name) has not been heard for a while; others are being asked"
         case .dead:
             let addresses = member.addresses.map(\.description).joined(separator: ", ")
-            return "\(name) does not answer; these addresses are tried again and again: \(addresses)"
+            return "\(name) does not answer; these addresses are tried again and again: \(addresses)\(search)"
         case .left:
-            return "\(name) left \(Int((now - member.since).seconds)) s ago; it comes back when it is started again"
+            return
+                "\(name) left \(Int((words.now - member.since).seconds)) s ago; it comes back when it is started again"
         }
     }
 

@@ -26,6 +26,9 @@ struct Dial: Sendable {
         var cookiesTaken = 0
     }
 
+    /// How often an INIT goes at an agreed instant: at once, after 250 and after 750 ms.
+    static let punchRounds = 3
+
     let number: UInt64
     let request: DialRequest
     let purpose: Purpose

@@ -101,6 +101,15 @@ public struct LinkConfiguration: Sendable {
     /// One number in this many is skipped at random, so that an acknowledgement of it proves a lie (AB-62).
     public var counterSkipInterval = 512
 
+    // MARK: Carrying for others
+
+    /// Pairs of members for which this node carries datagrams at one time; 0 carries nothing.
+    public var maximumRelayedPairs = 16
+    /// Bytes a second of all that it carries: 8 Mbit/s, a fraction of what homes upload today.
+    public var relayedBytesPerSecond = 1_000_000
+    /// Bytes waiting on one link beyond which nothing more is carried over it: a quarter of a second of the above.
+    public var relayQueueBytes = 256 << 10
+
     // MARK: Incoming
 
     /// Reliable messages in pieces, and bytes of them, held for one peer (AB-21). The sender keeps below.

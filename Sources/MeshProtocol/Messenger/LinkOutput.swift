@@ -12,6 +12,10 @@ public enum LinkOutput: Sendable {
     case lost(PeerID, LinkLoss)
     /// A whole message of a linked peer, proven to be that peer's.
     case message(Channel, [UInt8], from: PeerID)
+    /// A message of channel `relay`, with the kernel's stamp of the datagram it came in.
+    case relayMessage([UInt8], from: PeerID, receivedAt: HostTime)
+    /// The first member cannot be reached through the second (any more).
+    case relayRefused(PeerID, by: PeerID)
     /// One exchange of datagrams, timed.
     case clockSample(PeerID, ClockSample)
     /// A linked peer answers from another address now, and has proven it.

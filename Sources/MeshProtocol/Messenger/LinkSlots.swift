@@ -11,6 +11,7 @@ struct LinkSlots: Sendable {
         /// `distantFuture` for a free slot.
         var deadline = HostTime.distantFuture
         var attachmentBytes = 0
+        var isRelayed = false
         /// What the journal was told last; `nil` before the first time.
         var toldAttachmentBytes: Int?
     }
@@ -40,6 +41,9 @@ struct LinkSlots: Sendable {
     }
 
     func peer(_ slot: Int) -> PeerID? { glances[slot].peer }
+
+    /// The link goes through a member.
+    func isRelayed(_ slot: Int) -> Bool { glances[slot].isRelayed }
 
     func isDue(_ slot: Int, at now: HostTime) -> Bool { glances[slot].deadline <= now }
 
@@ -87,6 +91,7 @@ struct LinkSlots: Sendable {
         guard let glance = storage[slot]?.glance() else { return }
         glances[slot].deadline = glance.deadline
         glances[slot].attachmentBytes = glance.attachmentBytes
+        glances[slot].isRelayed = glance.isRelayed
         if glance.attachmentBytes != glances[slot].toldAttachmentBytes { refilled.mark(slot) }
     }
 }

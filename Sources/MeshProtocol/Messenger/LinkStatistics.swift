@@ -95,5 +95,20 @@ public struct LinkTableStatistics: Hashable, Sendable {
     public var dialsFailed: UInt64 = 0
     public var linksLost: UInt64 = 0
 
+    // MARK: Through members
+
+    /// This node's own datagrams sent and received through members, and those that found no way.
+    public var relaySent: UInt64 = 0
+    public var relayReceived: UInt64 = 0
+    public var relayUndeliverable: UInt64 = 0
+    /// Links that went on through another member.
+    public var relayChanges: UInt64 = 0
+    /// Carried for others, their bytes, and what was dropped because the budget was used up.
+    public var relayedDatagrams: UInt64 = 0
+    public var relayedBytes: UInt64 = 0
+    public var relayOverBudget: UInt64 = 0
+    /// For somebody without a direct link, over a link that goes through a member itself, or of this node to itself.
+    public var relayRefused: UInt64 = 0
+
     public init() {}
 }

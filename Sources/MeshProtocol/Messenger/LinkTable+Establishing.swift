@@ -16,7 +16,7 @@ extension LinkTable {
                 return renew(
                     slot, payload, generation: generation, address: address, isSilent: isSilent, at: now, into: &outbox)
             }
-            removeLink(slot, loss: .replaced, into: &outbox)
+            removeLink(slot, loss: .replaced, at: now, into: &outbox)
         }
         let linkIdentity = LinkIdentity(
             peer: payload.node, incarnation: payload.incarnation, secretID: generation.secretID, role: generation.role,
@@ -35,9 +35,12 @@ extension LinkTable {
         _ slot: Int, _ payload: HandshakePayload, generation: KeyGeneration, address: SocketAddress, isSilent: Bool,
         at now: HostTime, into outbox: inout Outbox<LinkOutput>
     ) -> Int? {
+        let before = links[slot]?.path.address
         guard case .installed(let isCrossing) = links[slot]?.install(generation, address: address, at: now) else {
             return nil
         }
+        // An initiator stays where it is until the peer speaks under the new keys, and follows it then.
+        if let after = links[slot]?.path.address, after != before { outbox.append(.moved(payload.node, after)) }
         owners[generation.localIndex] = .link(slot: slot)
         links[slot]?.note(membershipHead: payload.membershipHead)
         let peerKeptLink = payload.flags & HandshakePayload.keepsLinkFlag != 0

@@ -94,6 +94,7 @@ extension LinkTable {
     }
 
     mutating func transmit(_ bytes: [UInt8], to address: SocketAddress, into outbox: inout Outbox<LinkOutput>) {
+        if address.isDiscardOnly { return carry(bytes, to: address) }
         statistics.datagramsSent += 1
         statistics.bytesSent += UInt64(bytes.count)
         outbox.append(.transmit(OutgoingDatagram(bytes: bytes, destination: address)))

@@ -13,7 +13,7 @@ extension LinkTable {
         guard dials.count < configuration.maximumDials else { return .tooMany }
         var addresses: [SocketAddress] = []
         for address in request.addresses.prefix(configuration.maximumDialAddresses)
-        where address.isDialable && !addresses.contains(address) {
+        where (address.isDialable || purpose != .link && address.isDiscardOnly) && !addresses.contains(address) {
             if let known = history.mismatch(peer: request.expectedPeer, address: address, at: now) {
                 guard request.addresses.count > 1, known.peer != request.expectedPeer else {
                     return .versionMismatch(theirMinimum: known.theirMinimum, theirMaximum: known.theirMaximum)
@@ -22,18 +22,43 @@ extension LinkTable {
             }
             addresses.append(address)
         }
-        guard !addresses.isEmpty else { return .noAnswer }
-        let targets = addresses.enumerated().map { position, address in
-            let staggered = now + configuration.dialStagger * Int64(position)
-            return Dial.Target(
-                address: address, nextSendAt: max(staggered, history.nextAttempt(at: address, now: now)))
-        }
+        let routes = routes(for: request)
+        guard !addresses.isEmpty || !routes.isEmpty else { return .noAnswer }
+        if request.isPunch { forgetDials(to: request.expectedPeer) }
+        let targets =
+            addresses.enumerated().map { position, address in
+                let staggered = now + configuration.dialStagger * Int64(position)
+                let earliest = max(staggered, history.nextAttempt(at: address, now: now))
+                return Dial.Target(address: address, nextSendAt: request.isPunch ? now : earliest)
+            } + routes.map { Dial.Target(address: $0, nextSendAt: now) }
         dials.append(
             Dial(
                 number: nextDialNumber, request: request, purpose: purpose, deadline: now + configuration.dialTimeLimit,
                 targets: targets))
         nextDialNumber += 1
         return nil
+    }
+
+    /// The addresses that stand for the ways through members.
+    private mutating func routes(for request: DialRequest) -> [SocketAddress] {
+        guard let peer = request.expectedPeer else { return [] }
+        let able = request.relays.filter { $0 != peer && directSlot(of: $0) != nil }
+        return able.map { relays.address(of: RelayRoutes.Route(peer: peer, relay: $0)) }
+    }
+
+    /// An attempt at an agreed instant takes the place of those that have led to nothing.
+    private mutating func forgetDials(to peer: PeerID?) {
+        for dial in dials where dial.purpose == .link && dial.request.expectedPeer == peer { forgetDial(dial.number) }
+    }
+
+    /// These addresses lead nowhere.
+    mutating func failTargets(at address: SocketAddress, into outbox: inout Outbox<LinkOutput>) {
+        for dial in dials {
+            guard let target = dial.targets.firstIndex(where: { $0.address == address && $0.nextSendAt != nil }),
+                let position = dials.firstIndex(where: { $0.number == dial.number })
+            else { continue }
+            failTarget(target, ofDial: position, .noAnswer, into: &outbox)
+        }
     }
 
     /// New keys for a link, over its own address, under its secret or, when that is void, the newest.
@@ -100,7 +125,9 @@ extension LinkTable {
         let wait =
             configuration.handshakeRetransmission * Int64(1 << min(dials[position].targets[target].sendCount, 16))
         dials[position].targets[target].sendCount += 1
-        dials[position].targets[target].nextSendAt = now + random.jittered(wait)
+        // Attempts at an agreed instant are repeated at agreed instants.
+        let isAgreed = dials[position].request.isPunch && dials[position].targets[target].sendCount < Dial.punchRounds
+        dials[position].targets[target].nextSendAt = now + (isAgreed ? wait : random.jittered(wait))
         statistics.initiationsSent += 1
         transmit(bytes, to: dials[position].targets[target].address, into: &outbox)
     }
@@ -210,6 +237,10 @@ extension LinkTable {
         into outbox: inout Outbox<LinkOutput>
     ) {
         let address = dial.targets[target].address
+        if address.isDiscardOnly, dial.purpose == .link, isReachedDirectly(payload.node, at: now) {
+            statistics.dialsIgnored += 1
+            return forgetDial(dial.number)
+        }
         guard let localIndex = dial.targets[target].localIndex else { return }
         let keepsLink = link(to: payload.node)?.identity.incarnation == payload.incarnation
         guard keepsLink || slot(of: payload.node) != nil || hasRoomForLink else {
@@ -252,6 +283,12 @@ extension LinkTable {
                 localIndex: localIndex, slot: slot, address: address, bytes: final,
                 nextSendAt: now + random.jittered(configuration.handshakeRetransmission), sendCount: 1,
                 endsAt: now + configuration.halfOpenLife))
+    }
+
+    /// A link of its own that was heard a moment ago: no way through a member takes its place.
+    private func isReachedDirectly(_ peer: PeerID, at now: HostTime) -> Bool {
+        guard let slot = directSlot(of: peer), let link = links[slot] else { return false }
+        return now - link.lastHeardAt < Self.recentlyHeard
     }
 
     // MARK: COOKIE

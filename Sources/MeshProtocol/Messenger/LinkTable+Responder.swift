@@ -110,7 +110,9 @@ extension LinkTable {
             statistics.refusedHandshake += 1
             return
         }
-        guard objection(to: payload, expected: nil, from: source, at: now, into: &outbox) == nil else { return }
+        // Who carries a handshake says whose it is; that must be true.
+        let expected = relays.route(source)?.peer
+        guard objection(to: payload, expected: expected, from: source, at: now, into: &outbox) == nil else { return }
         guard slot(of: payload.node) != nil || hasRoomForLink else {
             statistics.refusedLinkLimit += 1
             outbox.append(

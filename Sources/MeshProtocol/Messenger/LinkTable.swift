@@ -38,11 +38,15 @@ public struct LinkTable: Sendable {
     var handshakeRate: LoadMeter
     private var heard = SlotMarks()
     private var transmitted = SlotMarks()
+    var relays = RelayRoutes()
+    var budget: RelayBudget
+    /// Links that were given something to carry in this flush.
+    var carriers = SlotMarks()
 
     /// Epoch secret and sixteen tickets.
     public static let maximumSecrets = 17
     /// A link that was heard this recently needs no dial.
-    private static let recentlyHeard: TimeSpan = .seconds(2)
+    static let recentlyHeard: TimeSpan = .seconds(2)
 
     /// `random`: owned from now on; a copy used elsewhere would repeat its bytes.
     public init(identity: NodeIdentity, configuration: LinkConfiguration, random: RandomStream) {
@@ -54,6 +58,7 @@ public struct LinkTable: Sendable {
         halfOpen = HalfOpenTable(configuration: configuration)
         history = DialHistory(configuration: configuration)
         handshakeRate = LoadMeter(limitPerSecond: configuration.handshakesPerSecondBeforeCookies)
+        budget = RelayBudget(configuration: configuration)
         self.random = random
     }
 
@@ -82,6 +87,18 @@ public struct LinkTable: Sendable {
     ///   - receivedAt: the kernel's receive time on the host clock.
     ///   - now: the time of this turn.
     public mutating func receive(
+        _ datagram: inout MutableSpan<UInt8>, from source: SocketAddress, receivedAt: HostTime, at now: HostTime,
+        into outbox: inout Outbox<LinkOutput>
+    ) {
+        // What names a path inside this process comes from no network.
+        guard !source.isDiscardOnly else {
+            statistics.refusedSource += 1
+            return
+        }
+        accept(&datagram, from: source, receivedAt: receivedAt, at: now, into: &outbox)
+    }
+
+    mutating func accept(
         _ datagram: inout MutableSpan<UInt8>, from source: SocketAddress, receivedAt: HostTime, at now: HostTime,
         into outbox: inout Outbox<LinkOutput>
     ) {
@@ -121,6 +138,10 @@ public struct LinkTable: Sendable {
             statistics.refusedIndex += 1
             return
         }
+        guard isPlausible(source, for: slot) else {
+            statistics.refusedSource += 1
+            return
+        }
         let reception = links[slot]?.receive(
             &datagram, header: header, from: source, receivedAt: receivedAt, at: now, random: &random,
             statistics: &statistics, into: &outbox)
@@ -129,7 +150,7 @@ public struct LinkTable: Sendable {
         case .unknownIndex: statistics.refusedIndex += 1
         case .replay: statistics.refusedReplay += 1
         case .badTag, nil: statistics.refusedTag += 1
-        case .closedByPeer: removeLink(slot, loss: .closedByPeer, into: &outbox)
+        case .closedByPeer: removeLink(slot, loss: .closedByPeer, at: now, into: &outbox)
         case .violation:
             statistics.violations += 1
             closeLink(slot, reason: .protocolViolation, loss: .protocolViolation, at: now, into: &outbox)
@@ -164,6 +185,8 @@ public struct LinkTable: Sendable {
     private func isNeedless(_ request: DialRequest, at now: HostTime) -> Bool {
         if dials.contains(where: { $0.request == request && $0.purpose == .link }) { return true }
         guard let peer = request.expectedPeer, let link = link(to: peer) else { return false }
+        // A link through a member is worth less than one that needs none.
+        if link.isRelayed, !request.addresses.isEmpty { return false }
         return now - link.lastHeardAt < Self.recentlyHeard
     }
 
@@ -187,10 +210,12 @@ public struct LinkTable: Sendable {
     private mutating func closeLink(
         _ slot: Int, reason: CloseReason, loss: LinkLoss, at now: HostTime, into outbox: inout Outbox<LinkOutput>
     ) {
+        var made = Outbox<LinkOutput>()
         links[slot]?.sendClose(
             reason.rawValue, sendsQueue: reason == .leaving, at: now, random: &random, statistics: &statistics,
-            into: &outbox)
-        removeLink(slot, loss: loss, into: &outbox)
+            into: &made)
+        divert(&made, into: &outbox)
+        removeLink(slot, loss: loss, at: now, into: &outbox)
     }
 
     // MARK: Time
@@ -206,7 +231,7 @@ public struct LinkTable: Sendable {
 
     private mutating func handleLinkDeadline(_ slot: Int, at now: HostTime, into outbox: inout Outbox<LinkOutput>) {
         guard links[slot]?.handleDeadline(at: now) == .alive else {
-            removeLink(slot, loss: .timedOut, into: &outbox)
+            removeLink(slot, loss: .timedOut, at: now, into: &outbox)
             return
         }
         for index in links[slot]?.removeRetired(at: now) ?? [] { owners[index] = nil }
@@ -232,7 +257,20 @@ public struct LinkTable: Sendable {
     /// Assembles datagrams from the queues as pacing and congestion allow; called once at the end of a turn. Cost: the
     /// links that were changed or due since the last call.
     public mutating func flush(at now: HostTime, into outbox: inout Outbox<LinkOutput>) {
-        for slot in links.takeChanged() {
+        guard relays.isInUse else { return flush(links.takeChanged(), at: now, into: &outbox) }
+        // What goes through members is given to their links, which are flushed again; an answer to a challenge that came
+        // through a member may go there in the second round.
+        var slots = links.takeChanged()
+        for _ in 0..<3 where !slots.isEmpty {
+            var made = Outbox<LinkOutput>()
+            flush(slots, at: now, into: &made)
+            divert(&made, into: &outbox)
+            slots = carriers.takeAll()
+        }
+    }
+
+    private mutating func flush(_ slots: [Int], at now: HostTime, into outbox: inout Outbox<LinkOutput>) {
+        for slot in slots {
             let didSend = links[slot]?.flush(
                 at: now, random: &random, statistics: &statistics, into: &outbox)
             if didSend ?? false { transmitted.mark(slot) }
@@ -252,7 +290,11 @@ public struct LinkTable: Sendable {
 
     // MARK: Queries
 
-    public func statistics(of peer: PeerID) -> LinkStatistics? { link(to: peer)?.statistics }
+    public func statistics(of peer: PeerID) -> LinkStatistics? {
+        guard var statistics = link(to: peer)?.statistics else { return nil }
+        statistics.identity.relay = relay(of: statistics.identity.address)
+        return statistics
+    }
 
     /// Bytes queued for `peer`, or sent and not yet acknowledged; zero when not linked. Each message is charged 128
     /// bytes beside its payload.
@@ -282,7 +324,7 @@ public struct LinkTable: Sendable {
 
     var hasRoomForLink: Bool { slots.count < configuration.maximumLinks }
 
-    mutating func removeLink(_ slot: Int, loss: LinkLoss, into outbox: inout Outbox<LinkOutput>) {
+    mutating func removeLink(_ slot: Int, loss: LinkLoss, at now: HostTime, into outbox: inout Outbox<LinkOutput>) {
         guard let link = links[slot] else { return }
         for generation in link.generations { owners[generation.localIndex] = nil }
         finals.removeAll { $0.slot == slot }
@@ -291,6 +333,7 @@ public struct LinkTable: Sendable {
         abandonRekeys(of: link.peer)
         statistics.linksLost += 1
         outbox.append(.lost(link.peer, loss))
+        if relays.isInUse { relayLost(link.peer, at: now, into: &outbox) }
     }
 
     /// A receiver index that stands for nothing yet.

@@ -7,7 +7,9 @@ public enum MessengerOutput: Sendable {
     case transmit(OutgoingDatagram)
     case linkEstablished(LinkIdentity)
     case linkLost(PeerID, LinkLoss)
-    case linkMoved(PeerID, SocketAddress)
+    case linkMoved(PeerID, SocketAddress, relay: PeerID?)
+    /// The first member cannot be reached through the second.
+    case relayRefused(PeerID, by: PeerID)
     case dialFailed(DialRequest, DialFailure)
     /// A message of another machine's channel.
     case message(Channel, [UInt8], from: PeerID)
@@ -32,6 +34,8 @@ public enum MessengerCommand: Sendable {
     case setSecrets([GroupSecret], epochs: [GroupSecret])
     case dial(DialRequest)
     case closeLink(PeerID)
+    /// The link's way through a member is silent: another is taken, if one is known.
+    case changeRelay(PeerID)
     /// A message of another machine for a linked peer; dropped and counted when there is no link or no room.
     case send(OutgoingMessage, to: PeerID)
     case gossip(GossipCommand)
@@ -42,11 +46,11 @@ public enum MessengerCommand: Sendable {
 /// It only forwards. Bytes go to the link table; messages of the gossip channel go to the gossip, those of the other
 /// channels out to their machines; what the gossip sends goes back into the link table.
 public struct MessengerStateMachine: Sendable {
-    public private(set) var links: LinkTable
+    public internal(set) var links: LinkTable
     public private(set) var gossip: Gossip
-    public private(set) var statistics = Statistics()
+    public internal(set) var statistics = Statistics()
 
-    private var linkOutbox = Outbox<LinkOutput>()
+    var linkOutbox = Outbox<LinkOutput>()
     private var gossipOutbox = Outbox<GossipOutput>()
 
     public struct Statistics: Hashable, Sendable {
@@ -54,6 +58,9 @@ public struct MessengerStateMachine: Sendable {
         public var droppedWithoutLink: UInt64 = 0
         /// Messages dropped because the link's queue was full.
         public var droppedQueueFull: UInt64 = 0
+        /// Requests to carry of peers that are no members, or for such.
+        public var relayStrangers: UInt64 = 0
+        public var malformedRelays: UInt64 = 0
     }
 
     public init(
@@ -87,6 +94,8 @@ public struct MessengerStateMachine: Sendable {
             links.dial(request, at: now, into: &linkOutbox)
         case .closeLink(let peer):
             links.close(peer, at: now, into: &linkOutbox)
+        case .changeRelay(let peer):
+            links.changeRelay(of: peer, at: now, into: &linkOutbox)
         case .send(let message, let peer):
             send(message, to: peer, at: now)
         case .gossip(let command):
@@ -156,7 +165,8 @@ public struct MessengerStateMachine: Sendable {
     private mutating func route(_ output: LinkOutput, at now: HostTime, into outbox: inout Outbox<MessengerOutput>) {
         switch output {
         case .transmit(let datagram): outbox.append(.transmit(datagram))
-        case .established(let identity):
+        case .established(var identity):
+            identity.relay = links.relay(of: identity.address)
             outbox.append(.linkEstablished(identity))
             gossip.linkUp(identity.peer, identity.incarnation, at: now, into: &gossipOutbox)
         case .lost(let peer, let loss):
@@ -164,10 +174,14 @@ public struct MessengerStateMachine: Sendable {
             gossip.linkDown(peer, at: now, into: &gossipOutbox)
         case .message(.gossip, let payload, let peer):
             gossip.receive(payload, from: peer, at: now, into: &gossipOutbox)
+        case .relayMessage(let payload, let peer, let receivedAt):
+            receiveRelay(payload, from: peer, receivedAt: receivedAt, at: now)
+        case .relayRefused(let peer, let relay): outbox.append(.relayRefused(peer, by: relay))
         case .message(let channel, let payload, let peer):
             outbox.append(.message(channel, payload, from: peer))
         case .clockSample(let peer, let sample): outbox.append(.clockSample(peer, sample))
-        case .moved(let peer, let address): outbox.append(.linkMoved(peer, address))
+        case .moved(let peer, let address):
+            outbox.append(.linkMoved(peer, address, relay: links.relay(of: address)))
         case .dialFailed(let request, let failure): outbox.append(.dialFailed(request, failure))
         case .event(let event): outbox.append(.event(event))
         }

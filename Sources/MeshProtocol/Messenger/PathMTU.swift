@@ -20,13 +20,15 @@ struct PathMTU: Sendable {
     private static let blackHoleLosses = 10
     private static let blackHoleRetry: TimeSpan = .seconds(60)
 
-    /// On loopback the largest size is tried first, else sizes ascend and 64 KiB are not tried.
-    init(configuration: LinkConfiguration, isLoopback: Bool, at now: HostTime) {
+    /// On loopback the largest size is tried first, else sizes ascend and 64 KiB are not tried. Through a member one size
+    /// alone goes.
+    init(configuration: LinkConfiguration, address: SocketAddress, at now: HostTime) {
+        let isLoopback = address.isLoopback
         let limit = min(configuration.maximumDatagramBytes, WireLimits.maximumDatagramBytes)
-        current = min(WireLimits.baseDatagramBytes, max(limit, WireLimits.baseDatagramBytes))
+        current = address.isDiscardOnly ? WireLimits.relayedDatagramBytes : WireLimits.baseDatagramBytes
         let base = current
         let sizes = configuration.probeTargets.filter { size in
-            size > base && size <= limit && (isLoopback || size <= 16_384)
+            size > base && size <= limit && (isLoopback || size <= 16_384) && !address.isDiscardOnly
         }
         targets = isLoopback ? sizes.sorted(by: >) : sizes.sorted()
         attempts = configuration.probeAttempts

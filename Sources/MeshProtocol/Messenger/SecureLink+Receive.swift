@@ -95,7 +95,9 @@ extension SecureLink {
             case .pathResponse(let number):
                 takeResponse(number, from: source, at: now, into: &outbox)
             case .message(let message):
-                take(message, plain: plain, position: position, statistics: &statistics, into: &outbox)
+                take(
+                    message, plain: plain, position: position, receivedAt: receivedAt, statistics: &statistics,
+                    into: &outbox)
                 // A sender that wants to know the fate of an unreliable message says PING beside it.
                 if message.messageID == nil { continue }
             case .fragment(let fragment):
@@ -187,8 +189,8 @@ extension SecureLink {
     // MARK: Messages
 
     private mutating func take(
-        _ frame: MessageFrame, plain: Span<UInt8>, position: Int, statistics: inout LinkTableStatistics,
-        into outbox: inout Outbox<LinkOutput>
+        _ frame: MessageFrame, plain: Span<UInt8>, position: Int, receivedAt: HostTime,
+        statistics: inout LinkTableStatistics, into outbox: inout Outbox<LinkOutput>
     ) {
         guard let channel = Channel(rawValue: frame.channel) else {
             statistics.unknownChannels += 1
@@ -199,8 +201,10 @@ extension SecureLink {
             reassembler.discard(messageID)
             receivedIDs.mark(messageID & 0xff_ffff_ffff)
         }
+        let payload = [UInt8](copying: plain.extracting(frame.payload))
+        if channel == .relay { return outbox.append(.relayMessage(payload, from: peer, receivedAt: receivedAt)) }
         messagesReceived += 1
-        outbox.append(.message(channel, [UInt8](copying: plain.extracting(frame.payload)), from: peer))
+        outbox.append(.message(channel, payload, from: peer))
     }
 
     private mutating func take(

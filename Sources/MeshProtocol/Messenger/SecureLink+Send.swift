@@ -11,6 +11,15 @@ extension SecureLink {
         messagesSent += 1
     }
 
+    /// Queues what this link carries for others, or for this node's own links through it. False when it is full of such
+    /// already, or goes through a member itself.
+    mutating func enqueueRelay(_ payload: [UInt8]) -> Bool {
+        guard !isRelayed, queue.otherBytes < configuration.relayQueueBytes else { return false }
+        let message = OutgoingMessage(channel: .relay, payload: payload, priority: .message, isReliable: false)
+        do throws(CommandError) { try queue.enqueue(message) } catch { return false }
+        return true
+    }
+
     /// Whether `flush` would find anything to do.
     func wantsFlush(at now: HostTime) -> Bool {
         queue.nextPriority != nil || !pathResponses.isEmpty || hasControl(at: now)

@@ -70,7 +70,7 @@ struct SecureLink: Sendable {
         lastSentAt = now
         queue = SendQueue(epoch: random.uint64(), configuration: configuration)
         congestion = CongestionControl(initialRoundTrip: configuration.initialRoundTrip)
-        mtu = PathMTU(configuration: configuration, isLoopback: identity.address.isLoopback, at: now)
+        mtu = PathMTU(configuration: configuration, address: identity.address, at: now)
         path = PathValidation(validated: identity.address)
         reassembler = Reassembler(configuration: configuration)
         pacer = Pacer(bytesPerSecond: 1e6, datagramBytes: WireLimits.baseDatagramBytes)
@@ -178,7 +178,7 @@ struct SecureLink: Sendable {
     mutating func resetPath(at now: HostTime) {
         roundTrip = RoundTrip()
         congestion.reset()
-        mtu = PathMTU(configuration: configuration, isLoopback: path.address.isLoopback, at: now)
+        mtu = PathMTU(configuration: configuration, address: path.address, at: now)
     }
 
     mutating func noteAddress() { identity.address = path.address }
@@ -225,7 +225,12 @@ struct SecureLink: Sendable {
     static let smallestAllowance = 128
 
     /// What the table keeps beside the link. Changes nothing: it is mutating so that it is asked in place.
-    mutating func glance() -> (deadline: HostTime, attachmentBytes: Int) { (nextDeadline, queue.attachmentBytes) }
+    mutating func glance() -> (deadline: HostTime, attachmentBytes: Int, isRelayed: Bool) {
+        (nextDeadline, queue.attachmentBytes, isRelayed)
+    }
+
+    /// Its datagrams go through a member.
+    var isRelayed: Bool { path.address.isDiscardOnly }
 
     var nextDeadline: HostTime {
         var deadline = min(lastHeardAt + configuration.idleLimit, rekeyDeadline)
@@ -304,7 +309,11 @@ struct SecureLink: Sendable {
     }
 
     /// Bytes of the largest datagram to assemble.
-    var datagramLimit: Int { min(mtu.current, max(configuration.bulkDatagramBytes, WireLimits.baseDatagramBytes)) }
+    var datagramLimit: Int {
+        let limit = min(mtu.current, max(configuration.bulkDatagramBytes, WireLimits.baseDatagramBytes))
+        // Also before a new path through a member is proven, and with it its size.
+        return isRelayed ? min(limit, WireLimits.relayedDatagramBytes) : limit
+    }
 
     // MARK: Queries
 

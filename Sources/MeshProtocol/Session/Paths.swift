@@ -44,7 +44,7 @@ enum Paths {
             hasOnlyLoopback || entry.isToldFromThisHost
             || told.contains { address in !address.isLoopback && local.contains { $0.hasSameHost(as: address) } }
         let usable = told.filter { sharesHost || !$0.isLoopback }
-        return dialable(entry.contacts + interleaved(usable), local: local)
+        return dialable(entry.contacts + interleaved(usable, firstSixth: hasSixth(local)), local: local)
     }
 
     /// `addresses` without those nobody can answer at and those of this node; link-local ones once per interface.
@@ -72,16 +72,24 @@ enum Paths {
         return Array(scopes.sorted().prefix(4))
     }
 
-    /// IPv4 and IPv6 by turns, each in ascending order, so that neither family starves the other.
-    private static func interleaved(_ addresses: [SocketAddress]) -> [SocketAddress] {
-        let fourth = addresses.filter { $0.family == .ipv4 }.sorted()
-        let sixth = addresses.filter { $0.family == .ipv6 }.sorted()
+    /// IPv6 and IPv4 by turns, so that neither family starves the other, each in the order of its owner, who knows its
+    /// interfaces. The first of a dial has a head start of 50 ms before the second: IPv6's, whose ways need no
+    /// translators, unless this node has none itself.
+    private static func interleaved(_ addresses: [SocketAddress], firstSixth: Bool = true) -> [SocketAddress] {
+        let fourth = addresses.filter { $0.family == .ipv4 }
+        let sixth = addresses.filter { $0.family == .ipv6 }
+        let (first, second) = firstSixth ? (sixth, fourth) : (fourth, sixth)
         var output: [SocketAddress] = []
-        for index in 0..<max(fourth.count, sixth.count) {
-            if index < fourth.count { output.append(fourth[index]) }
-            if index < sixth.count { output.append(sixth[index]) }
+        for index in 0..<max(first.count, second.count) {
+            if index < first.count { output.append(first[index]) }
+            if index < second.count { output.append(second[index]) }
         }
         return output
+    }
+
+    /// This machine has an IPv6 address that others may answer to.
+    private static func hasSixth(_ local: [SocketAddress]) -> Bool {
+        local.contains { $0.family == .ipv6 && !$0.isLoopback && !$0.isLinkLocal }
     }
 
     private static func unique(_ addresses: [SocketAddress]) -> [SocketAddress] {

@@ -14,6 +14,8 @@ public enum SessionOutput: Sendable {
     case adoptMesh(MeshID, genesis: [UInt8])
     case dial(DialRequest)
     case closeLink(PeerID)
+    /// The link goes through a member and is silent.
+    case changeRelay(PeerID)
     /// Every secret that may open a handshake, epoch secrets first. `SessionStateMachine.epochSecrets` are those that
     /// also seal records.
     case setSecrets([GroupSecret])
@@ -52,7 +54,8 @@ public enum SessionCommand: Sendable {
     case join(Ticket, extraAddresses: [SocketAddress])
     case linkEstablished(LinkIdentity)
     case linkLost(PeerID, LinkLoss)
-    case linkMoved(PeerID, SocketAddress)
+    case linkMoved(PeerID, SocketAddress, relay: PeerID? = nil)
+    case relayRefused(PeerID, by: PeerID)
     /// Authentic datagrams of these peers arrived.
     case heard([PeerID])
     case roundTrip(PeerID, smoothed: TimeSpan, variance: TimeSpan)
@@ -195,6 +198,11 @@ public struct SessionConfiguration: Hashable, Sendable {
     /// An existing member waits this long, ± 20 %, for a newcomer to dial it first.
     public var newcomerDialDelay = TimeSpan.milliseconds(300)
 
+    /// A member that was dialled in vain for this long is looked for with the help of others.
+    public var introductionDelay = TimeSpan.milliseconds(500)
+    /// Dialling at an agreed instant has this long, three attempts, before a member is asked to carry.
+    public var punchPatience = TimeSpan.milliseconds(1_000)
+
     public var isDiscoveryEnabled = true
     /// Members call out this often, ± a third: every 5 to 10 s …
     public var beaconInterval = TimeSpan.milliseconds(7_500)
@@ -238,6 +246,14 @@ public struct SessionStatistics: Hashable, Sendable {
     /// Probe requests beyond the table's bounds.
     public var probeRequestsDropped: UInt64 = 0
     public var dials: UInt64 = 0
+    /// Questions to others to be brought together with a member, and attempts that came of it.
+    public var introductionsAsked: UInt64 = 0
+    public var punches: UInt64 = 0
+    /// Attempts to reach a member through another.
+    public var relayDials: UInt64 = 0
+    /// Others brought together, and questions beyond what one member may ask.
+    public var introductionsMade: UInt64 = 0
+    public var introductionsRefused: UInt64 = 0
     public var beaconsSent: UInt64 = 0
     public var beaconsHeard: UInt64 = 0
     /// Datagrams on the beacon port that no secret opens.

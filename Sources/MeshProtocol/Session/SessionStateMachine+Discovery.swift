@@ -56,7 +56,10 @@ extension SessionStateMachine {
         _ beacon: Beacon, under secret: GroupSecret, from address: SocketAddress, at now: HostTime,
         into outbox: inout Outbox<SessionOutput>
     ) {
-        guard !linkOrder.contains(where: { links[$0]?.identity.incarnation == beacon.incarnation }) else { return }
+        let isLinked = linkOrder.contains { peer in
+            links[peer]?.identity.incarnation == beacon.incarnation && links[peer]?.relay == nil
+        }
+        guard !isLinked else { return }
         // Two newcomers have nothing to say to each other.
         guard phase == .member || beacon.isMember else { return }
         if beacon.isQuestion, phase == .member {

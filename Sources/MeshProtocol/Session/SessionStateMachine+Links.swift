@@ -11,14 +11,17 @@ extension SessionStateMachine {
         guard peer != localPeer, [.joining, .member].contains(phase) else { return outbox.append(.closeLink(peer)) }
         if links[peer] == nil { linkOrder.insert(peer, at: linkOrder.partitionPoint { $0 < peer }) }
         let isNewLife = links[peer]?.identity.incarnation != link.incarnation
-        links[peer] = Link(identity: link, address: link.address, establishedAt: now)
+        let introducer = isNewLife || link.relay != nil ? nil : links[peer]?.introducer
+        links[peer] = Link(
+            identity: link, address: link.address, establishedAt: now, relay: link.relay, introducer: introducer)
         dials.stop(peer)
+        notePath(of: peer, at: now)
         reflected.linkEstablished(peer)
         if phase == .joining {
             if joining?.isWelcomed == false, linkOrder.count == 1 { sendHello(at: now, into: &outbox) }
             return
         }
-        list.note(contact: link.address, of: peer)
+        if link.relay == nil { list.note(contact: link.address, of: peer) }
         // Soon: whoever is killed right after it met its first peer must not return without knowing where that is.
         schedulePersist(at: now + configuration.keepAliveInterval)
         if isNewLife, list.contains(peer) { outbox.append(.membersChanged) }
@@ -58,15 +61,28 @@ extension SessionStateMachine {
     }
 
     mutating func linkMoved(
-        _ peer: PeerID, to address: SocketAddress, at now: HostTime, into outbox: inout Outbox<SessionOutput>
+        _ peer: PeerID, to address: SocketAddress, relay: PeerID?, at now: HostTime,
+        into outbox: inout Outbox<SessionOutput>
     ) {
         guard links[peer] != nil else { return }
         links[peer]?.address = address
-        list.note(contact: address, of: peer)
+        links[peer]?.relay = relay
+        notePath(of: peer, at: now)
+        if relay == nil { list.note(contact: address, of: peer) }
         // It may not know: a translator before it has forgotten the old mapping.
         if list.contains(peer) { reflect(peer, into: &outbox) }
         schedulePersist(at: now + configuration.redialInterval)
         outbox.append(.membersChanged)
+    }
+
+    /// A path through a member is one until there is a better; a direct one ends the search.
+    private mutating func notePath(of peer: PeerID, at now: HostTime) {
+        guard let link = links[peer], phase == .member else { return }
+        if link.relay != nil { return meetings.start(peer, askAt: now + Meetings.leastInterval) }
+        if let last = meetings[peer]?.lastPunchAt, now - last < Meetings.leastInterval * 2 {
+            links[peer]?.introducer = meetings[peer]?.introducer
+        }
+        meetings.finish(peer)
     }
 
     // MARK: Dialling
@@ -80,7 +96,7 @@ extension SessionStateMachine {
     mutating func dialMissing(at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
         guard phase == .member, let secret = epochSecrets.first else { return dials.removeAll() }
         for peer in dials.takeDue(at: now, configuration: configuration, random: &random) {
-            guard let entry = list[peer], !hasLeft(peer), !isLinkAlive(peer, at: now) else {
+            guard let entry = list[peer], !hasLeft(peer), !isReachedDirectly(peer, at: now) else {
                 dials.stop(peer)
                 continue
             }
@@ -88,11 +104,14 @@ extension SessionStateMachine {
             guard !addresses.isEmpty else { continue }
             statistics.dials &+= 1
             outbox.append(.dial(DialRequest(addresses: addresses, secretID: secret.id, expectedPeer: peer)))
+            expectMeeting(with: peer, at: now)
+            // What goes through a member goes on; the meetings try for better.
+            if isLinkAlive(peer, at: now) { dials.stop(peer) }
         }
     }
 
     /// A link that is silent is no reason not to dial: the member may have moved.
-    private func isLinkAlive(_ peer: PeerID, at now: HostTime) -> Bool {
+    func isLinkAlive(_ peer: PeerID, at now: HostTime) -> Bool {
         guard links[peer] != nil, let life = liveness[peer], life.state == .alive else { return false }
         return now - life.watchMark < directTime(peer)
     }
@@ -121,6 +140,7 @@ extension SessionStateMachine {
         guard phase == .member else { return }
         if advertisedAddresses != before { renewOwnPresence(at: now, into: &outbox) }
         dials.bringForward(to: now)
+        meetings.bringForward(to: now)
     }
 
     /// Nobody listens where this node just sent to: ask at once instead of waiting for silence.

@@ -218,6 +218,7 @@ extension SessionStateMachine {
         liveness[peer]?.state = .suspect
         liveness[peer]?.since = now
         statistics.suspicions &+= 1
+        if links[peer]?.relay != nil { outbox.append(.changeRelay(peer)) }
         probe(peer, nonce: suspicion.nonce, into: &outbox)
         for helper in helpers {
             send(.probeRequest(subject: peer, nonce: suspicion.nonce), to: helper, priority: .clock, into: &outbox)

@@ -103,7 +103,7 @@ extension SessionStateMachine {
             memberLeft(peer, isDirect: source == peer, at: now, into: &outbox)
         } else if liveness[peer]?.state == .left {
             memberCameBack(peer, at: now, into: &outbox)
-        } else if links[peer] == nil {
+        } else if links[peer] == nil || links[peer]?.relay != nil {
             // New addresses are worth a try at once.
             dials.start(peer, at: now, lostSince: now)
         }
@@ -142,6 +142,7 @@ extension SessionStateMachine {
         liveness[peer]?.suspicion = nil
         liveness[peer]?.metBy = nil
         dials.stop(peer)
+        meetings.finish(peer)
         membershipChanged(at: now)
         // Who left before this node came is history, not news.
         if wasMet { emit(.memberLeft, peer, into: &outbox) }

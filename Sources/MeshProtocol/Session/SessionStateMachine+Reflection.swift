@@ -14,13 +14,17 @@ extension SessionStateMachine {
 
     /// Tells `peer` where its datagrams come from.
     func reflect(_ peer: PeerID, into outbox: inout Outbox<SessionOutput>) {
-        guard let address = links[peer]?.address else { return }
+        guard let link = links[peer], link.relay == nil else { return }
+        let address = link.address
         send(.yourAddress(address.with(scope: 0)), to: peer, priority: .repair, isReliable: true, into: &outbox)
     }
 
-    mutating func handleReflection(
-        _ address: SocketAddress, from peer: PeerID, at now: HostTime, into outbox: inout Outbox<SessionOutput>
-    ) {
+    /// A newcomer learns it before it knows who is a member; a member believes members only.
+    mutating func handleReflection(_ address: SocketAddress, from peer: PeerID, at now: HostTime) {
+        guard phase == .joining || phase == .member && list.contains(peer) else {
+            statistics.unexpectedMessages &+= 1
+            return
+        }
         guard reflected.note(address, from: peer, at: now) else { return }
         scheduleReflection(at: now)
     }
@@ -38,7 +42,11 @@ extension SessionStateMachine {
         timers.reflection = nil
         _ = reflected.expire(at: now)
         if let next = reflected.nextDeadline { timers.reflection = next }
-        guard phase == .member, let own = list[localPeer]?.presence else { return }
+        guard phase == .member, let own = list[localPeer]?.presence else {
+            // Told when there is somebody to tell.
+            if phase == .joining { timers.reflection = now + configuration.keepAliveInterval }
+            return
+        }
         let mapping = reflected.mapping(local: localAddresses)
         // That there is no translator is told with the next change: it is no reason for one.
         let isMappingNews = mapping != own.mapping && (mapping == .shared || mapping == .perDestination)

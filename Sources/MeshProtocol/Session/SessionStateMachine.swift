@@ -6,9 +6,10 @@ import MeshWire
 ///
 /// The composite of the parts beside it: `MemberList` (who was admitted, and what they say about themselves),
 /// `Liveness` and `Suspicion` (who is alive, by this node's own evidence), `Admission`, `Invites`, `Discovery`
-/// (beacons), `Paths` and `DialSchedule` (whom to dial where, and when). It decides and asks; the shell performs. Its
+/// (beacons), `Paths` and `DialSchedule` (whom to dial where, and when), `Meetings` (whom others
+/// must bring together). It decides and asks; the shell performs. Its
 /// topics stand in extensions, one a file: `+Founding`, `+Admission`, `+Links`, `+Presence`, `+Monitoring`,
-/// `+Discovery`, `+Reflection`.
+/// `+Discovery`, `+Reflection`, `+Meetings`.
 ///
 /// Bounds: 256 members, 64 presence records of strangers, 64 probes for others, 16 join secrets, 256 recently dialled
 /// beacon addresses.
@@ -43,6 +44,12 @@ public struct SessionStateMachine: Sendable {
         var lastSummaryAt: HostTime?
         /// Set when the peer has said farewell.
         var closesAt: HostTime?
+        /// The member through which the link goes.
+        var relay: PeerID?
+        /// The member at whose word both sides dialled.
+        var introducer: PeerID?
+        /// Introductions the peer may ask for.
+        var introductions = Allowance(burst: 32, perSecond: 8)
     }
 
     struct Timers: Sendable {
@@ -104,6 +111,7 @@ public struct SessionStateMachine: Sendable {
 
     var localAddresses: [SocketAddress] = []
     var reflected = ReflectedAddresses()
+    var meetings = Meetings()
     var reflectionToldAt = HostTime.distantPast
     var discovery = Discovery()
     var dials = DialSchedule()
@@ -160,7 +168,9 @@ public struct SessionStateMachine: Sendable {
         case .probe(let nonce): send(.probeAnswer(nonce: nonce), to: peer, priority: .clock, into: &outbox)
         case .probeAnswer: break  // Having heard it is all that counts; `noteHeard` has done the rest.
         case .farewellSeen: handleFarewellSeen(from: peer, at: now, into: &outbox)
-        case .summary, .want, .keepAlive, .probeRequest, .probeResult, .suspicion, .yourAddress:
+        case .yourAddress(let address): handleReflection(address, from: peer, at: now)
+        case .summary, .want, .keepAlive, .probeRequest, .probeResult, .suspicion,
+            .introductionRequest, .introduction, .introductionRefused:
             guard phase == .member, list.contains(peer) else {
                 statistics.unexpectedMessages &+= 1
                 return
@@ -181,7 +191,10 @@ public struct SessionStateMachine: Sendable {
         case .probeResult(let subject, let nonce, let outcome):
             handleProbeResult(subject, nonce: nonce, outcome: outcome, from: peer, at: now, into: &outbox)
         case .suspicion(let subject): handleWarning(about: subject, at: now, into: &outbox)
-        case .yourAddress(let address): handleReflection(address, from: peer, at: now, into: &outbox)
+        case .introductionRequest(let subject):
+            handleIntroductionRequest(subject, from: peer, at: now, into: &outbox)
+        case .introduction(let introduction): handleIntroduction(introduction, from: peer, at: now)
+        case .introductionRefused(let subject): handleIntroductionRefused(subject, from: peer, at: now)
         default: break
         }
     }
@@ -195,7 +208,9 @@ public struct SessionStateMachine: Sendable {
         case .join(let ticket, let extra): try join(ticket, extraAddresses: extra, at: now, into: &outbox)
         case .linkEstablished(let link): linkEstablished(link, at: now, into: &outbox)
         case .linkLost(let peer, let loss): linkLost(peer, loss, at: now, into: &outbox)
-        case .linkMoved(let peer, let address): linkMoved(peer, to: address, at: now, into: &outbox)
+        case .linkMoved(let peer, let address, let relay):
+            linkMoved(peer, to: address, relay: relay, at: now, into: &outbox)
+        case .relayRefused(let peer, let relay): relayRefused(peer, by: relay, at: now)
         case .heard(let peers): for peer in peers { noteHeard(peer, at: now, into: &outbox) }
         case .roundTrip(let peer, let smoothed, let variance):
             links[peer]?.smoothed = max(smoothed, .zero)
@@ -229,6 +244,7 @@ public struct SessionStateMachine: Sendable {
         if timers.leave.isDue(at: now) { finishLeaving(at: now, into: &outbox) }
         if discovery.nextAt.isDue(at: now) { callOut(at: now, into: &outbox) }
         if dials.nextDeadline.isDue(at: now) { dialMissing(at: now, into: &outbox) }
+        if meetings.nextDeadline.isDue(at: now) { runMeetings(at: now, into: &outbox) }
         if inviteTable.nextDeadline.isDue(at: now) { expireInvites(at: now, into: &outbox) }
         if readmissions.nextDeadline.isDue(at: now) { readmit(at: now, into: &outbox) }
         if timers.reflection.isDue(at: now) { renewReflection(at: now, into: &outbox) }
@@ -237,7 +253,8 @@ public struct SessionStateMachine: Sendable {
 
     public var nextDeadline: HostTime? {
         let least = min(
-            timers.least, discovery.nextAt ?? .distantFuture, dials.nextDeadline ?? .distantFuture,
+            timers.least, discovery.nextAt ?? .distantFuture,
+            min(dials.nextDeadline ?? .distantFuture, meetings.nextDeadline ?? .distantFuture),
             min(inviteTable.nextDeadline ?? .distantFuture, readmissions.nextDeadline ?? .distantFuture))
         return least == .distantFuture ? nil : least
     }
@@ -259,7 +276,7 @@ public struct SessionStateMachine: Sendable {
         let link = links[peer]
         let incarnation = isLocal ? identity.incarnation : link?.identity.incarnation ?? entry?.presence?.incarnation
         var addresses = entry?.presence?.addresses ?? []
-        if let link { addresses = [link.address] + addresses.filter { $0 != link.address } }
+        if let link, link.relay == nil { addresses = [link.address] + addresses.filter { $0 != link.address } }
         return Member(
             peer: peer, name: isLocal ? name : entry?.name ?? "", state: isLocal ? .alive : life?.state ?? .suspect,
             incarnation: incarnation ?? Incarnation(0), revision: entry?.presence?.revision ?? 0,

@@ -32,6 +32,8 @@ public struct LinkIdentity: Hashable, Sendable {
     public var address: SocketAddress
     /// The peer's digest of the records it holds.
     public var membershipHead: Bytes16
+    /// The member through which the link goes; then `address` means something inside this node only.
+    public var relay: PeerID?
 
     public init(
         peer: PeerID, incarnation: Incarnation, secretID: SecretID, role: Role, address: SocketAddress,
@@ -66,6 +68,10 @@ public struct DialRequest: Hashable, Sendable {
     public var secretID: SecretID
     /// Who must answer; `nil` when a ticket does not name anybody.
     public var expectedPeer: PeerID?
+    /// Members that are to carry the datagrams to `expectedPeer`, tried beside the addresses.
+    public var relays: [PeerID] = []
+    /// The other side dials at the same instant: all addresses at once, and again after 250 and 750 ms.
+    public var isPunch = false
 
     public init(addresses: [SocketAddress], secretID: SecretID, expectedPeer: PeerID? = nil) {
         self.addresses = addresses

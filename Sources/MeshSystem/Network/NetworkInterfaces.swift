@@ -27,7 +27,15 @@ public struct NetworkInterface: Hashable, Sendable {
 
     /// A bridge or cable inside this machine (containers, virtual machines): others cannot reach us through it.
     public var isInternal: Bool {
-        ["docker", "br-", "veth", "virbr", "lxc", "lxdbr", "cni", "flannel", "vnet"].contains { name.hasPrefix($0) }
+        ["docker", "br-", "veth", "virbr", "lxc", "lxdbr", "cni", "flannel", "vnet", "vmnet", "vboxnet", "podman"]
+            .contains { name.hasPrefix($0) }
+    }
+
+    /// A network within another (VPN): slower than what carries it, and often closed to others.
+    public var isTunnel: Bool {
+        isPointToPoint
+            || ["tun", "tap", "wg", "zt", "tailscale", "ppp", "utun", "nordlynx", "proton", "ham"]
+                .contains { name.hasPrefix($0) }
     }
 }
 
@@ -63,7 +71,7 @@ public struct NetworkInterfaces: Hashable, Sendable {
     }
 
     /// Addresses at which others may reach a node listening on `port`, best first, at most 16: real networks before
-    /// point-to-point ones (tunnels), IPv4 before IPv6, then in the kernel's order. Link-local IPv6 addresses are left
+    /// tunnels, IPv4 before IPv6, then in the kernel's order. Link-local IPv6 addresses are left
     /// out: their scope means nothing elsewhere. Networks inside this machine, then loopback, only if there is nothing
     /// better.
     public func advertised(port: UInt16) -> [SocketAddress] {
@@ -74,7 +82,7 @@ public struct NetworkInterfaces: Hashable, Sendable {
             up.filter(\.isLoopback),
         ]
         for choice in choices {
-            let ordered = choice.filter { !$0.isPointToPoint } + choice.filter(\.isPointToPoint)
+            let ordered = choice.filter { !$0.isTunnel } + choice.filter(\.isTunnel)
             let addresses = ordered.flatMap { interface in
                 let usable = interface.addresses.filter(Self.isAdvertisable)
                 return usable.filter { $0.family == .ipv4 } + usable.filter { $0.family == .ipv6 }

@@ -28,6 +28,11 @@ public enum SessionMessage: WireMessage {
     case farewellSeen
     /// Where the sender sees the receiver's datagrams come from: on a new link, and whenever it changes.
     case yourAddress(SocketAddress)
+    /// The sender does not reach `subject`, and asks the receiver to bring the two together.
+    case introductionRequest(subject: PeerID)
+    case introduction(Introduction)
+    /// The sender has no direct link to `subject` itself.
+    case introductionRefused(subject: PeerID)
 
     public enum Refusal: UInt8, Hashable, Sendable, CaseIterable {
         /// The member list is at its limit.
@@ -72,6 +77,9 @@ public enum SessionMessage: WireMessage {
         case suspicion = 12
         case farewellSeen = 13
         case yourAddress = 20
+        case introductionRequest = 21
+        case introduction = 22
+        case introductionRefused = 23
     }
 }
 
@@ -192,6 +200,15 @@ extension SessionMessage {
         case .yourAddress(let address):
             writer.write(Kind.yourAddress.rawValue)
             writer.write(address)
+        case .introductionRequest(let subject):
+            writer.write(Kind.introductionRequest.rawValue)
+            writer.write(subject.value)
+        case .introduction(let introduction):
+            writer.write(Kind.introduction.rawValue)
+            introduction.encode(into: &writer)
+        case .introductionRefused(let subject):
+            writer.write(Kind.introductionRefused.rawValue)
+            writer.write(subject.value)
         }
     }
 }
@@ -293,6 +310,9 @@ extension SessionMessage {
         case .suspicion: return .suspicion(subject: PeerID(try bytes.readBytes32(&position)))
         case .farewellSeen: return .farewellSeen
         case .yourAddress: return .yourAddress(try bytes.readAddress(&position))
+        case .introductionRequest: return .introductionRequest(subject: PeerID(try bytes.readBytes32(&position)))
+        case .introduction: return .introduction(try Introduction(reading: bytes, at: &position))
+        case .introductionRefused: return .introductionRefused(subject: PeerID(try bytes.readBytes32(&position)))
         }
     }
 

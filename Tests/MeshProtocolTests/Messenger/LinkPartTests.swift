@@ -252,7 +252,7 @@ import Testing
     }
 
     @Test func `AB-59 only an acknowledged probe raises the size, and silence brings it back to 1232 and not below`() {
-        var mtu = PathMTU(configuration: LinkConfiguration(), isLoopback: false, at: .zero)
+        var mtu = PathMTU(configuration: LinkConfiguration(), address: .ipv4(192, 0, 2, 1, port: 1), at: .zero)
         #expect(mtu.current == 1232)
         #expect(mtu.probeSize(at: .zero) == 1452)
         mtu.didSendProbe()
@@ -266,7 +266,7 @@ import Testing
     }
 
     @Test func `a probe that finds no way is tried three times and then left alone`() {
-        var mtu = PathMTU(configuration: LinkConfiguration(), isLoopback: false, at: .zero)
+        var mtu = PathMTU(configuration: LinkConfiguration(), address: .ipv4(192, 0, 2, 1, port: 1), at: .zero)
         var now = HostTime.zero
         for _ in 0..<3 {
             #expect(mtu.probeSize(at: now) == 1452)

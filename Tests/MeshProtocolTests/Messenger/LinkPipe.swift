@@ -32,6 +32,7 @@ final class LinkPipe {
         var samples: [ClockSample] = []
         var events: [ProtocolEvent] = []
         var isSilent = false
+        var refusals: [(peer: PeerID, relay: PeerID)] = []
         var peerID: PeerID
     }
 
@@ -199,6 +200,25 @@ final class LinkPipe {
         return bytes
     }
 
+    // MARK: Through others
+
+    /// What the messenger does with these messages, everybody being a member.
+    private func takeRelay(_ payload: [UInt8], from peer: PeerID, receivedAt: HostTime, at index: Int) {
+        guard let message = try? RelayMessage(decoding: payload) else { return }
+        var outbox = Outbox<LinkOutput>()
+        switch message {
+        case .carry(let datagram, let recipient):
+            nodes[index].table.passOn(datagram, from: peer, to: recipient, at: hostTime(index))
+        case .carried(let datagram, let sender):
+            nodes[index].table.receiveCarried(
+                datagram, of: sender, from: peer, receivedAt: receivedAt, at: hostTime(index), into: &outbox)
+        case .notCarried(let recipient, _):
+            nodes[index].table.relayRefused(to: recipient, by: peer, at: hostTime(index), into: &outbox)
+        }
+        take(&outbox, of: index)
+        flush(index)
+    }
+
     // MARK: Network
 
     private func deliver(
@@ -222,6 +242,9 @@ final class LinkPipe {
             case .moved(_, let address): nodes[index].moved.append(address)
             case .dialFailed(_, let failure): nodes[index].failures.append(failure)
             case .event(let event): nodes[index].events.append(event)
+            case .relayMessage(let payload, let peer, let receivedAt):
+                takeRelay(payload, from: peer, receivedAt: receivedAt, at: index)
+            case .relayRefused(let peer, let relay): nodes[index].refusals.append((peer, relay))
             }
         }
     }

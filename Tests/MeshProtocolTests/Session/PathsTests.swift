@@ -56,7 +56,22 @@ import Testing
         let fourth = (1...5).map { SocketAddress.ipv4(10, 0, 0, UInt8($0), port: 1) }
         let sixth = (1...5).map { SocketAddress("[2001:db8::\($0)]:1")! }
         let ticket = Paths.forTicket(fourth + sixth)
-        #expect(ticket == [fourth[0], sixth[0], fourth[1], sixth[1]])
+        #expect(ticket == [sixth[0], fourth[0], sixth[1], fourth[1]])
+    }
+
+    @Test func `IPv6 has the head start where this node has it too, and comes second where it has not`() {
+        let fourth = SocketAddress.ipv4(203, 0, 113, 9, port: 47_800)
+        let both = entry([fourth, global])
+        let sixth = SocketAddress("[2001:db8::7]:47800")!
+        #expect(Paths.candidates(for: both, local: [own, sixth]) == [global, fourth])
+        #expect(Paths.candidates(for: both, local: [own]) == [fourth, global])
+        #expect(Paths.candidates(for: both, local: [own, linkLocal.with(scope: 2)]) == [fourth, global])
+    }
+
+    @Test func `MEM-11 addresses are told and tried in their owner's order: a tunnel's stays behind the wire's`() {
+        let (wire, tunnel) = (SocketAddress.ipv4(192, 168, 7, 5, port: 1), SocketAddress.ipv4(10, 8, 0, 3, port: 1))
+        #expect(Paths.advertised([wire, tunnel]) == [wire, tunnel])
+        #expect(Paths.candidates(for: entry([wire, tunnel]), local: [own]) == [wire, tunnel])
     }
 
     @Test func `loopback of a member is tried only when it can be this machine`() {

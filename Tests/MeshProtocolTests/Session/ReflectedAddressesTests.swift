@@ -116,6 +116,19 @@ import Testing
         }
     }
 
+    @Test func `a newcomer behind a translator stands in the list with its outer address as soon as it is a member`() {
+        let mesh = TestMesh()
+        let founder = mesh.found()
+        mesh.run(.milliseconds(50))
+        let newcomer = mesh.add()
+        mesh.seenAs[newcomer.index] = outer
+        mesh.join(newcomer, mesh.ticket(founder))
+        let time = mesh.run(limit: .seconds(2 as Int64)) {
+            founder.machine.list[newcomer.peer]?.presence?.addresses == [newcomer.address, outer]
+        }
+        #expect(time != nil)
+    }
+
     @Test func `a mesh without translators says nothing more for being seen`() {
         let mesh = TestMesh.settled(3)
         let revisions = mesh.nodes.map { $0.machine.revision }

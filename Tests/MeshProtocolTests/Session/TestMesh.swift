@@ -20,6 +20,9 @@ final class TestMesh {
         /// Linked peers' node indices by the incarnation on the other end.
         var links: [Int: Incarnation] = [:]
         var heardAt: [Int: HostTime] = [:]
+        /// Links that go through a third node.
+        var relays: [Int: Int] = [:]
+        var punchedAt: [Int: HostTime] = [:]
         var records: [AcceptedRecord] = []
         var recordIDs: Set<RecordID> = []
         var hasEpoch = false
@@ -79,6 +82,10 @@ final class TestMesh {
     var delay: (Int, Int, SessionMessage) -> TimeSpan = { _, _, _ in .zero }
     /// Whether datagrams pass from one node to another.
     var reaches: (Int, Int) -> Bool = { _, _ in true }
+    /// Pairs that reach each other only when both dial within a quarter of a second.
+    var needsPunch: (Int, Int) -> Bool = { _, _ in false }
+    /// What others see of a node behind a translator that lets everybody in.
+    var seenAs: [Int: SocketAddress] = [:]
     private var lamport: UInt64 = 0
     private var tokens: UInt64 = 0
 
@@ -291,7 +298,7 @@ final class TestMesh {
         let sender = node.incarnation
         schedule(after: span) { [self] in
             let target = nodes[other]
-            guard reaches(node.index, other) else {
+            guard passes(node.index, other) else {
                 // A reliable message is sent again while the link lives.
                 guard isReliable, node.isRunning, node.links[other] == life else { return }
                 return deliver(
@@ -318,14 +325,21 @@ final class TestMesh {
         node.dialCount += 1
         node.dialled.append(request)
         let life = node.incarnation
+        if request.isPunch, let other = nodes.first(where: { $0.peer == request.expectedPeer }) {
+            node.punchedAt[other.index] = now
+        }
         schedule(after: latency * 2) { [self] in
             guard node.isRunning, !node.isFrozen, node.incarnation == life else { return }
             let target = nodes.first { other in
                 other.index != node.index && other.peer != node.peer && other.isRunning && !other.isFrozen
                     && request.addresses.contains { $0.hasHostAndPort(of: other.address) }
                     && reaches(node.index, other.index) && reaches(other.index, node.index)
+                    && isOpen(node, other)
                     && other.meshID == node.meshID && holds(request.secretID, other) && holds(request.secretID, node)
                     && (request.expectedPeer == nil || request.expectedPeer == other.peer)
+            }
+            if target == nil, let (target, relay) = throughRelay(request, from: node) {
+                return link(node, target, secret: request.secretID, relay: relay)
             }
             guard let target else {
                 perform(node) { try? $0.submit(.dialFailed(request, .noAnswer), at: $1, into: &$2) }
@@ -333,6 +347,28 @@ final class TestMesh {
             }
             link(node, target, secret: request.secretID)
         }
+    }
+
+    private func isOpen(_ node: Node, _ other: Node) -> Bool {
+        guard needsPunch(node.index, other.index) else { return true }
+        guard let one = node.punchedAt[other.index], let two = other.punchedAt[node.index] else { return false }
+        return now - one < .milliseconds(250) && now - two < .milliseconds(250)
+    }
+
+    private func throughRelay(_ request: DialRequest, from node: Node) -> (Node, Int)? {
+        guard let target = nodes.first(where: { $0.peer == request.expectedPeer && $0.isRunning }) else { return nil }
+        let relay = nodes.first { other in
+            request.relays.contains(other.peer) && other.isRunning && other.relays.isEmpty
+                && [node.index, target.index].allSatisfy { end in
+                    other.links[end] != nil && reaches(end, other.index) && reaches(other.index, end)
+                }
+        }
+        return relay.map { (target, $0.index) }
+    }
+
+    private func passes(_ from: Int, _ to: Int) -> Bool {
+        guard let relay = nodes[from].relays[to] else { return reaches(from, to) }
+        return nodes[relay].isRunning && reaches(from, relay) && reaches(relay, to)
     }
 
     private func holds(_ secret: SecretID, _ node: Node) -> Bool {
@@ -343,7 +379,7 @@ final class TestMesh {
     }
 
     /// A finished handshake: takes the place of whatever link the two had, and of one with another life of the key.
-    func link(_ node: Node, _ target: Node, secret: SecretID) {
+    func link(_ node: Node, _ target: Node, secret: SecretID, relay: Int? = nil) {
         for (one, other, role) in [(node, target, LinkIdentity.Role.initiator), (target, node, .responder)] {
             let clones = one.links.keys.sorted().filter { nodes[$0].peer == other.peer && $0 != other.index }
             for clone in clones {
@@ -355,16 +391,20 @@ final class TestMesh {
             }
             one.links[other.index] = other.incarnation
             one.heardAt[other.index] = now
-            submit(
-                one,
-                .linkEstablished(
-                    LinkIdentity(
-                        peer: other.peer, incarnation: other.incarnation, secretID: secret, role: role,
-                        address: other.address, membershipHead: .zero)))
+            one.relays[other.index] = relay
+            let address = relay == nil ? seenAs[other.index] ?? other.address : Self.inside
+            var identity = LinkIdentity(
+                peer: other.peer, incarnation: other.incarnation, secretID: secret, role: role, address: address,
+                membershipHead: .zero)
+            identity.relay = relay.map { nodes[$0].peer }
+            submit(one, .linkEstablished(identity))
         }
         synchronize(node, target)
         synchronize(target, node)
     }
+
+    /// Stands for a path through a member.
+    static let inside = SocketAddress(family: .ipv6, high: SocketAddress.discardPrefix, low: 1, port: 1)
 
     /// A link that one side closes.
     func cut(_ node: Node, _ other: Node) {

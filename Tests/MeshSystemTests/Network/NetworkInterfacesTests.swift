@@ -30,6 +30,15 @@ import Testing
         #expect(advertised.map(\.description) == ["192.168.1.5:47800", "[2001:db8::5]:47800", "10.9.0.2:47800"])
     }
 
+    @Test func `MEM-11 a VPN that looks like a wire stands behind the wire, bridges of containers are left out`() {
+        let interfaces = NetworkInterfaces(all: [
+            interface("zt7abc", 2, ["10.147.0.2"]), interface("tap0", 3, ["10.8.0.2"]),
+            interface("vboxnet0", 4, ["192.168.56.1"]), interface("wlan0", 5, ["192.168.1.7"]),
+        ])
+        let advertised = interfaces.advertised(port: 1).map(\.hostDescription)
+        #expect(advertised == ["192.168.1.7", "10.147.0.2", "10.8.0.2"])
+    }
+
     @Test func `networks inside the machine, then loopback, only if there is nothing better`() {
         let inside = NetworkInterfaces(all: [loopback, interface("br-1", 2, ["172.18.0.1"])])
         let alone = NetworkInterfaces(all: [loopback])
