@@ -110,6 +110,10 @@ public struct LinkConfiguration: Sendable {
     /// Bytes waiting on one link beyond which nothing more is carried over it: a quarter of a second of the above.
     public var relayQueueBytes = 256 << 10
 
+    /// How often the spare way of a link through a member is asked whether it works. Well within the 30 s for which a
+    /// member keeps a pair's place.
+    public var spareProbeInterval: TimeSpan = .seconds(10)
+
     // MARK: Incoming
 
     /// Reliable messages in pieces, and bytes of them, held for one peer (AB-21). The sender keeps below.

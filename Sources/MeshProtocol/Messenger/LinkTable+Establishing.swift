@@ -26,6 +26,7 @@ extension LinkTable {
         if let roundTrip { link.roundTrip.measure(roundTrip, acknowledgementDelay: .zero, at: now) }
         let slot = insertLink(link)
         owners[generation.localIndex] = .link(slot: slot)
+        if address.isDiscardOnly { scheduleSpareProbe(at: now) }
         outbox.append(.established(linkIdentity))
         return slot
     }
@@ -41,6 +42,7 @@ extension LinkTable {
         }
         // An initiator stays where it is until the peer speaks under the new keys, and follows it then.
         if let after = links[slot]?.path.address, after != before { outbox.append(.moved(payload.node, after)) }
+        if address.isDiscardOnly { scheduleSpareProbe(at: now) }
         owners[generation.localIndex] = .link(slot: slot)
         links[slot]?.note(membershipHead: payload.membershipHead)
         let peerKeptLink = payload.flags & HandshakePayload.keepsLinkFlag != 0

@@ -76,12 +76,38 @@ extension LinkTable {
         guard let slot = slot(of: peer), let present = links[slot]?.path.address, present.isDiscardOnly else {
             return false
         }
-        let others = relays.routes(to: peer).filter { directSlot(of: $0.route.relay) != nil && $0.address != present }
-        guard let next = others.first else { return false }
-        links[slot]?.moveValidated(to: next.address, at: now)
+        guard let next = spare(for: peer, besides: present) else { return false }
+        links[slot]?.moveValidated(to: next, at: now)
+        links[slot]?.spareProbe = nil
         statistics.relayChanges += 1
-        outbox.append(.moved(peer, next.address))
+        outbox.append(.moved(peer, next))
         return true
+    }
+
+    /// Another way to `peer` through a member: the one that answered last, else the newest known.
+    private func spare(for peer: PeerID, besides present: SocketAddress) -> SocketAddress? {
+        let others = relays.routes(to: peer).filter { directSlot(of: $0.route.relay) != nil && $0.address != present }
+        let probe = slot(of: peer).flatMap { links[$0]?.spareProbe }
+        let proven = others.first { probe?.isAnswered == true && $0.address == probe?.address }
+        return (proven ?? others.first)?.address
+    }
+
+    /// Asks every 10 s whether the spare way of each link through a member works, which keeps its place there.
+    mutating func probeSpares(at now: HostTime) {
+        nextSpareProbeAt = .distantFuture
+        for peer in linkedPeers {
+            guard let slot = slot(of: peer), links.isRelayed(slot), let present = links[slot]?.path.address else {
+                continue
+            }
+            nextSpareProbeAt = now + configuration.spareProbeInterval
+            guard let spare = spare(for: peer, besides: present) else { continue }
+            links[slot]?.spareProbe = SecureLink.SpareProbe(address: spare, number: random.uint64())
+        }
+    }
+
+    /// A link goes through a member from now on.
+    mutating func scheduleSpareProbe(at now: HostTime) {
+        nextSpareProbeAt = min(nextSpareProbeAt, now + configuration.spareProbeInterval)
     }
 
     /// Links that went through `relay`, whose own link is gone, take another member where one is known.

@@ -42,6 +42,8 @@ public struct LinkTable: Sendable {
     var budget: RelayBudget
     /// Links that were given something to carry in this flush.
     var carriers = SlotMarks()
+    /// When spare ways through members are asked next whether they work.
+    var nextSpareProbeAt = HostTime.distantFuture
 
     /// Epoch secret and sixteen tickets.
     public static let maximumSecrets = 17
@@ -224,6 +226,7 @@ public struct LinkTable: Sendable {
         for index in halfOpen.expire(at: now) { owners[index] = nil }
         runDials(at: now, into: &outbox)
         runFinals(at: now, into: &outbox)
+        if nextSpareProbeAt <= now { probeSpares(at: now) }
         for slot in links.indices where links.isDue(slot, at: now) {
             handleLinkDeadline(slot, at: now, into: &outbox)
         }
@@ -249,6 +252,7 @@ public struct LinkTable: Sendable {
         for dial in dials { consider(dial.nextDeadline) }
         for final in finals { consider(final.nextSendAt) }
         consider(links.nextDeadline)
+        if nextSpareProbeAt != .distantFuture { consider(nextSpareProbeAt) }
         return next
     }
 

@@ -3,8 +3,9 @@ import MeshCrypto
 import MeshWire
 
 extension SecureLink {
-    enum Reception {
-        case accepted
+    enum Reception: Hashable {
+        /// `probesOnly`: it holds challenges and answers to them and nothing else.
+        case accepted(probesOnly: Bool)
         case replay, badTag
         /// Keys that are gone.
         case unknownIndex
@@ -26,22 +27,34 @@ extension SecureLink {
         case .badTag: return .badTag
         case .opened: break
         }
-        let isNewest = noteHeard(
-            byteCount, counter: header.counter, generation: position, from: source, random: &random, at: now)
+        let isNewest = noteHeard(byteCount, counter: header.counter, generation: position, at: now)
         let plain = datagram.span.extracting(WireLimits.dataHeaderBytes..<(byteCount - WireLimits.tagBytes))
         do throws(WireError) {
-            return try takePlain(
+            let contents = try takePlain(
                 plain, header: header, position: position, isNewest: isNewest, from: source, receivedAt: receivedAt,
                 at: now, statistics: &statistics, into: &outbox)
+            if isNewest, contents == .accepted(probesOnly: false) {
+                follow(source, bytes: byteCount, random: &random, at: now)
+            }
+            return contents
         } catch {
             return .violation
         }
     }
 
+    /// The peer's newest datagram came from there. One that only asks or answers whether a path works moves nothing: so
+    /// a spare path is kept warm (RFC 9000, section 9.1).
+    private mutating func follow(
+        _ source: SocketAddress, bytes: Int, random: inout RandomStream, at now: HostTime
+    ) {
+        guard source != path.address || !path.isValidated else { return }
+        path.heardNewest(from: source, bytes: bytes, challenge: random.uint64(), at: now)
+        noteAddress()
+    }
+
     /// Returns whether this is the newest datagram of the peer.
     private mutating func noteHeard(
-        _ byteCount: Int, counter: UInt64, generation position: Int, from source: SocketAddress,
-        random: inout RandomStream, at now: HostTime
+        _ byteCount: Int, counter: UInt64, generation position: Int, at now: HostTime
     ) -> Bool {
         datagramsReceived += 1
         bytesReceived += UInt64(byteCount)
@@ -52,12 +65,7 @@ extension SecureLink {
             // The peer has the keys that this side made and kept back until now.
             activate(position, at: now)
         }
-        let isNewest = position == current && generations[position].window.next == counter + 1
-        if isNewest, source != path.address || !path.isValidated {
-            path.heardNewest(from: source, bytes: byteCount, challenge: random.uint64(), at: now)
-            noteAddress()
-        }
-        return isNewest
+        return position == current && generations[position].window.next == counter + 1
     }
 
     /// Once per second of listening is fine enough for a life of ten.
@@ -81,7 +89,13 @@ extension SecureLink {
             outbox.append(.clockSample(peer, sample))
         }
         var isEliciting = false
+        var isProbe = false
+        var isMore = false
         while let frame = try Frame.next(in: plain, at: &offset) {
+            switch frame {
+            case .pathChallenge, .pathResponse: isProbe = true
+            default: isMore = true
+            }
             switch frame {
             case .acknowledgement(let acknowledgement):
                 guard take(acknowledgement, receivedAt: receivedAt, at: now) else { return .violation }
@@ -109,7 +123,7 @@ extension SecureLink {
         }
         generations[position].acknowledgements.note(
             header.counter, isEliciting: isEliciting, receivedAt: receivedAt, at: now, delay: acknowledgementDelay)
-        return .accepted
+        return .accepted(probesOnly: isProbe && !isMore)
     }
 
     // MARK: Acknowledgements
@@ -179,6 +193,7 @@ extension SecureLink {
     private mutating func takeResponse(
         _ number: UInt64, from source: SocketAddress, at now: HostTime, into outbox: inout Outbox<LinkOutput>
     ) {
+        if spareProbe?.number == number, spareProbe?.address == source { spareProbe?.isAnswered = true }
         guard path.receiveResponse(number, from: source) else { return }
         noteAddress()
         resetPath(at: now)

@@ -22,7 +22,7 @@ extension SecureLink {
 
     /// Whether `flush` would find anything to do.
     func wantsFlush(at now: HostTime) -> Bool {
-        queue.nextPriority != nil || !pathResponses.isEmpty || hasControl(at: now)
+        queue.nextPriority != nil || !pathResponses.isEmpty || spareProbe?.isSent == false || hasControl(at: now)
             || (canProbe && mtu.nextProbeAt.isDue(at: now))
     }
 
@@ -37,6 +37,7 @@ extension SecureLink {
         isPacingBlocked = false
         updatePacer(at: now)
         sendPathResponses(at: now, random: &random, statistics: &statistics, into: &outbox)
+        sendSpareProbe(at: now, statistics: &statistics, into: &outbox)
         sendProbe(at: now, random: &random, statistics: &statistics, into: &outbox)
         while generations[current].canSend {
             let lowest = lowestPriority(at: now)
@@ -236,6 +237,20 @@ extension SecureLink {
                 bytes, capacity: PaddingPolicy.capacity(of: WireLimits.baseDatagramBytes), record: record,
                 to: response.address, statistics: &statistics, into: &outbox, at: now)
         }
+    }
+
+    /// Keeps a way through another member warm: its place there, and the knowledge that it works.
+    private mutating func sendSpareProbe(
+        at now: HostTime, statistics: inout LinkTableStatistics, into outbox: inout Outbox<LinkOutput>
+    ) {
+        guard let probe = spareProbe, !probe.isSent, generations[current].canSend else { return }
+        spareProbe?.isSent = true
+        var bytes = startDatagram(reserving: 128, at: now)
+        Frame.appendPathChallenge(probe.number, to: &bytes)
+        let record = SentDatagram(isEliciting: true, bytes: 0, sentAt: now)
+        _ = finish(
+            bytes, capacity: PaddingPolicy.capacity(of: WireLimits.relayedDatagramBytes), record: record,
+            to: probe.address, statistics: &statistics, into: &outbox, at: now)
     }
 
     private mutating func sendProbe(

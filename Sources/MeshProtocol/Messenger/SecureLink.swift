@@ -31,6 +31,8 @@ struct SecureLink: Sendable {
     var timing = LinkTiming()
     var wantsPing = false
     var pathResponses: [(number: UInt64, address: SocketAddress)] = []
+    /// The last question whether a spare path through another member works.
+    var spareProbe: SpareProbe?
     /// Datagrams that may leave beyond the window after a probe timeout.
     var probeCredits = 0
     /// Probe timeouts in a row.
@@ -78,6 +80,13 @@ struct SecureLink: Sendable {
     }
 
     var peer: PeerID { identity.peer }
+
+    struct SpareProbe: Sendable {
+        var address: SocketAddress
+        var number: UInt64
+        var isSent = false
+        var isAnswered = false
+    }
 
     // MARK: Keys
 

@@ -54,6 +54,12 @@ struct Meetings: Sendable {
         meetings[peer, default: Meeting()].askAt = known.map { min($0, askAt) } ?? askAt
     }
 
+    /// Looks for `peer` eagerly again: its link is gone.
+    mutating func restart(_ peer: PeerID, askAt: HostTime) {
+        start(peer, askAt: askAt)
+        meetings[peer]?.asks = 0
+    }
+
     mutating func update(_ peer: PeerID, _ body: (inout Meeting) -> Void) {
         body(&meetings[peer, default: Meeting()])
     }
@@ -65,7 +71,7 @@ struct Meetings: Sendable {
 
     /// The network has changed: what failed before may work now.
     mutating func bringForward(to now: HostTime) {
-        for peer in meetings.keys { meetings[peer]?.asks = 0; meetings[peer]?.askAt = now }
+        for peer in meetings.keys { restart(peer, askAt: now) }
     }
 
     /// Those for whom something is due, ascending.

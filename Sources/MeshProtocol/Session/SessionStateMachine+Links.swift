@@ -51,7 +51,10 @@ extension SessionStateMachine {
         guard phase == .member, list.contains(peer) else { return }
         probeTasks.removeAll { $0.subject == peer && $0.requester == nil }
         outbox.append(.membersChanged)
-        if !hasLeft(peer) { lookFor(peer, at: now + random.jittered(configuration.leastProbeTime), from: now) }
+        if !hasLeft(peer) {
+            lookFor(peer, at: now + random.jittered(configuration.leastProbeTime), from: now)
+            meetings.restart(peer, askAt: now + configuration.introductionDelay)
+        }
         switch loss {
         // A new handshake took its place: no gap.
         case .replaced, .closedHere: break

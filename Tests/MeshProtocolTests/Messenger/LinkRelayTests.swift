@@ -148,6 +148,21 @@ import Testing
         #expect(pipe.nodes[0].table.statistics.handshakesFinished == handshakes)
     }
 
+    @Test func `the second way through a member is kept warm, and moves nothing while it is`() throws {
+        let pipe = relayed(relays: [1, 3])
+        let present = try #require(relay(pipe, of: 0, to: 2))
+        let spare = try #require([1, 3].first { pipe.nodes[$0].peerID != present })
+        pipe.run(for: .seconds(25))
+        let before = pipe.nodes[spare].table.statistics.relayedDatagrams
+        pipe.run(for: .seconds(60))
+        #expect(pipe.nodes[spare].table.statistics.relayedDatagrams >= before + 6)
+        #expect(pipe.nodes[spare].table.statistics.relayedDatagrams <= before + 60)
+        #expect(pipe.nodes[spare].table.relaying(at: pipe.now).pairCount == 1)
+        #expect(pipe.link(0, 2)?.spareProbe?.address != nil)
+        #expect(relay(pipe, of: 0, to: 2) == present && relay(pipe, of: 2, to: 0) == present)
+        #expect(pipe.nodes[0].table.statistics.relayChanges == 0 && pipe.nodes[0].moved.isEmpty)
+    }
+
     @Test func `new keys are agreed through a member too`() {
         let pipe = relayed()
         pipe.run(for: .seconds(300))
