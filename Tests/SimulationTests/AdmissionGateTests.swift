@@ -57,6 +57,21 @@ import Testing
         #expect(scene.cluster.snapshot(of: 0)?.gossip.messagesReceived == 0)
     }
 
+    @Test func `a guest is carried to nobody, and nobody's datagrams are taken from it`() throws {
+        let scene = try scene(seed: 44)
+        let (cluster, guest) = (scene.cluster, scene.guest)
+        let other = try #require(cluster.nodes[1].peerID)
+        let datagram = [UInt8](repeating: 1, count: 352)
+        try guest.say(.relay, RelayMessage.carry(datagram, to: other).encoded, to: scene.member)
+        try guest.say(.relay, RelayMessage.carried(datagram, from: other).encoded, to: scene.member)
+        guest.run(cluster, for: .seconds(1))
+
+        let snapshot = try #require(cluster.snapshot(of: 0))
+        #expect(snapshot.messenger.relayStrangers == 2)
+        #expect(snapshot.linkTable.relayedDatagrams == 0 && snapshot.linkTable.relayReceived == 0)
+        #expect(guest.linked == [scene.member])
+    }
+
     @Test func `a guest that says no hello does not move the mesh clock`() throws {
         let scene = try scene(seed: 43)
         let before = try #require(scene.cluster.snapshot(of: 0))

@@ -237,10 +237,6 @@ extension LinkTable {
         into outbox: inout Outbox<LinkOutput>
     ) {
         let address = dial.targets[target].address
-        if address.isDiscardOnly, dial.purpose == .link, isReachedDirectly(payload.node, at: now) {
-            statistics.dialsIgnored += 1
-            return forgetDial(dial.number)
-        }
         guard let localIndex = dial.targets[target].localIndex else { return }
         let keepsLink = link(to: payload.node)?.identity.incarnation == payload.incarnation
         guard keepsLink || slot(of: payload.node) != nil || hasRoomForLink else {
@@ -283,12 +279,6 @@ extension LinkTable {
                 localIndex: localIndex, slot: slot, address: address, bytes: final,
                 nextSendAt: now + random.jittered(configuration.handshakeRetransmission), sendCount: 1,
                 endsAt: now + configuration.halfOpenLife))
-    }
-
-    /// A link of its own that was heard a moment ago: no way through a member takes its place.
-    private func isReachedDirectly(_ peer: PeerID, at now: HostTime) -> Bool {
-        guard let slot = directSlot(of: peer), let link = links[slot] else { return false }
-        return now - link.lastHeardAt < Self.recentlyHeard
     }
 
     // MARK: COOKIE

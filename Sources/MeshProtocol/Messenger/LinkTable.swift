@@ -48,7 +48,7 @@ public struct LinkTable: Sendable {
     /// Epoch secret and sixteen tickets.
     public static let maximumSecrets = 17
     /// A link that was heard this recently needs no dial.
-    static let recentlyHeard: TimeSpan = .seconds(2)
+    private static let recentlyHeard: TimeSpan = .seconds(2)
 
     /// `random`: owned from now on; a copy used elsewhere would repeat its bytes.
     public init(identity: NodeIdentity, configuration: LinkConfiguration, random: RandomStream) {

@@ -259,6 +259,30 @@ import Testing
         #expect(later == .granted)
     }
 
+    @Test func `a refusal is said once a second for each pair, and of a flood of pairs to 256 a second`() {
+        var budget = RelayBudget(configuration: LinkConfiguration())
+        let peers = (0..<200).map { PeerID(Bytes32([UInt8($0)] + [UInt8](repeating: 0, count: 31))!) }
+        let now = HostTime(nanoseconds: 1_000_000_000)
+        var said = 0
+        for _ in 0..<3 { if budget.mayRefuse(peers[0], peers[1], at: now) { said += 1 } }
+        #expect(said == 1)
+        let again = budget.mayRefuse(peers[1], peers[0], at: now + .seconds(1 as Int64))
+        #expect(again)
+        for one in 0..<100 {
+            for other in 100..<110 where budget.mayRefuse(peers[one], peers[other], at: now) { said += 1 }
+        }
+        #expect(said <= 256)
+    }
+
+    @Test func `AB-41 what waits to be carried over one link is bounded`() throws {
+        let pipe = relayed()
+        let slot = try #require(pipe.nodes[1].table.slot(of: pipe.nodes[2].peerID))
+        let message = RelayMessage.carried([UInt8](repeating: 4, count: 1_000), from: pipe.nodes[0].peerID).encoded
+        var taken = 0
+        while taken < 10_000, pipe.nodes[1].table.links[slot]?.enqueueRelay(message) == true { taken += 1 }
+        #expect((200...270).contains(taken))
+    }
+
     @Test func `a datagram that a member claims to carry for another is not taken for that other's`() throws {
         let pipe = relayed()
         pipe.run(for: .seconds(1))
