@@ -42,8 +42,9 @@ struct Meetings: Sendable {
     static let maximumHelpers = 8
     /// Between two attempts at one member: no more than one handshake in 5 s goes to an address (AB-64).
     static let leastInterval = TimeSpan.seconds(5 as Int64)
-    /// The first pause: long enough that a hasty introduction is none too early.
-    static let firstPause = TimeSpan.seconds(6 as Int64)
+    static let firstPause = TimeSpan.seconds(2 as Int64)
+    /// Between two looks for somebody to ask.
+    static let helplessPause = TimeSpan.milliseconds(500)
     static let longestInterval = TimeSpan.seconds(60 as Int64)
 
     subscript(peer: PeerID) -> Meeting? { meetings[peer] }

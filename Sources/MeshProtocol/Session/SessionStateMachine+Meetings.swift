@@ -35,11 +35,14 @@ extension SessionStateMachine {
     private mutating func askForIntroduction(
         to peer: PeerID, at now: HostTime, into outbox: inout Outbox<SessionOutput>
     ) {
+        let helpers = possibleHelpers(for: peer)
+        // This node may have lost everybody at once: whoever comes back first is asked.
+        guard !helpers.isEmpty else { return meetings.update(peer) { $0.askAt = now + Meetings.helplessPause } }
         meetings.update(peer) { meeting in
             meeting.asks += 1
             meeting.askAt = now + Meetings.pause(afterAsks: meeting.asks)
         }
-        for helper in possibleHelpers(for: peer) {
+        for helper in helpers {
             statistics.introductionsAsked &+= 1
             send(.introductionRequest(subject: peer), to: helper, priority: .command, isReliable: true, into: &outbox)
         }
@@ -106,7 +109,10 @@ extension SessionStateMachine {
         note(
             Meetings.Helper(peer: helper, isLinked: true, roundTrip: introduction.roundTrip, answeredAt: now),
             for: subject)
-        if let last = meetings[subject]?.lastPunchAt, now - last < Meetings.leastInterval { return }
+        if let last = meetings[subject]?.lastPunchAt, now - last < Meetings.leastInterval {
+            // Too early to dial again, but not to be carried by one that was not known before.
+            return expectRelay(to: subject, at: now + relayTurn(subject), unless: isLinkAlive(subject, at: now))
+        }
         guard meetings[subject]?.punchAt == nil else { return }
         meetings.update(subject) { meeting in
             meeting.punchAt = now + introduction.delay
@@ -126,13 +132,12 @@ extension SessionStateMachine {
 
     /// Every address of `peer` at once, from the one socket; the link table repeats it twice in the first second.
     private mutating func punch(_ peer: PeerID, at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
-        let patience = configuration.punchPatience
         meetings.update(peer) { meeting in
             meeting.punchAt = nil
             meeting.lastPunchAt = now
             meeting.punches += 1
-            meeting.relayAt = now + patience
         }
+        expectRelay(to: peer, at: now + configuration.punchPatience + relayTurn(peer), unless: false)
         guard let secret = epochSecrets.first, let entry = list[peer] else { return }
         let addresses = Paths.candidates(for: entry, local: localAddresses)
         guard !addresses.isEmpty else { return }
@@ -143,6 +148,14 @@ extension SessionStateMachine {
     }
 
     // MARK: Through a member
+
+    /// The side of the lesser PeerID goes first, so that seldom both ask.
+    private func relayTurn(_ peer: PeerID) -> TimeSpan { localPeer < peer ? .zero : configuration.punchPatience / 2 }
+
+    private mutating func expectRelay(to peer: PeerID, at time: HostTime, unless isLinked: Bool) {
+        guard !isLinked else { return }
+        meetings.update(peer) { $0.relayAt = $0.relayAt.map { min($0, time) } ?? time }
+    }
 
     /// Punching has led to nothing: the two best members that are linked with both are asked to carry.
     private mutating func askForRelay(to peer: PeerID, at now: HostTime, into outbox: inout Outbox<SessionOutput>) {

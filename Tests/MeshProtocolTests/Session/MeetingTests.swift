@@ -96,6 +96,18 @@ import Testing
         #expect(time < .seconds(5 as Int64))
     }
 
+    @Test func `a member that loses everybody at once is carried within five seconds of finding one of them`() throws {
+        let mesh = TestMesh.settled(3) { $0.configuration.isDiscoveryEnabled = false }
+        mesh.reaches = { from, to in from != 2 && to != 2 }
+        mesh.run(.seconds(20 as Int64))
+        mesh.reaches = { !isPair($0, $1) }
+        let found = try #require(
+            mesh.run(limit: .seconds(10 as Int64)) { mesh.nodes[2].state(of: mesh.nodes[0]) == .alive })
+        #expect(found < .seconds(4 as Int64))
+        let carried = mesh.run(limit: .seconds(10 as Int64)) { mesh.nodes[1].relays[2] == 0 }
+        #expect(try #require(carried) < .seconds(5 as Int64))
+    }
+
     @Test func `members that reach each other ask nobody for an introduction`() {
         let mesh = TestMesh.settled(5)
         mesh.run(.seconds(30 as Int64))
