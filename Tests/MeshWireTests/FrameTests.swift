@@ -30,7 +30,7 @@ import Testing
         {
             var bytes: [UInt8] = []
             FragmentFrame.append(
-                messageID: 5, firstSlot: 1, totalBytes: 1030, channel: 3, isReliable: true, data: [1, 2, 3, 4, 5, 6],
+                messageID: 5, firstSlot: 1, totalBytes: 70, channel: 3, isReliable: true, data: [1, 2, 3, 4, 5, 6],
                 to: &bytes)
             return bytes
         }(),
@@ -45,7 +45,7 @@ import Testing
         #expect(Self.samples[6] == [7, 12, 0, 2, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 9])
         #expect(
             Self.samples[7] == [
-                8, 22, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1, 0, 6, 4, 0, 0, 3, 1, 1, 2, 3, 4, 5, 6,
+                8, 22, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1, 0, 70, 0, 0, 0, 3, 1, 1, 2, 3, 4, 5, 6,
             ])
         var control: [UInt8] = []
         Frame.appendPing(to: &control)
