@@ -346,6 +346,31 @@ enum Sodium {
         return (publicKey, secretKey)
     }
 
+    /// The X25519 key that belongs to an Ed25519 public key; nil for what is no point of the right order.
+    static func agreementKey(ofSigningKey publicKey: Span<UInt8>) -> [UInt8]? {
+        requireReady()
+        guard publicKey.count == 32 else { return nil }
+        var output = [UInt8](repeating: 0, count: 32)
+        let result = unsafe publicKey.withUnsafeBufferPointer { publicKey in
+            unsafe output.withUnsafeMutableBufferPointer { output in
+                unsafe crypto_sign_ed25519_pk_to_curve25519(output.baseAddress!, publicKey.baseAddress!)
+            }
+        }
+        return result == 0 ? output : nil
+    }
+
+    /// The X25519 secret that belongs to an Ed25519 secret key of 64 bytes.
+    static func agreementSecret(ofSigningKey secretKey: SecretBytes) -> SecretBytes {
+        requireReady()
+        precondition(secretKey.count == 64, "an Ed25519 secret key has 64 bytes")
+        var result: Int32 = -1
+        let output = unsafe SecretBytes(count: 32) { output in
+            result = unsafe crypto_sign_ed25519_sk_to_curve25519(output, secretKey.pointer)
+        }
+        precondition(result == 0, "crypto_sign_ed25519_sk_to_curve25519 failed")
+        return output
+    }
+
     static func sign(_ message: Span<UInt8>, secretKey: SecretBytes) -> [UInt8] {
         precondition(secretKey.count == 64, "an Ed25519 secret key has 64 bytes")
         var output = [UInt8](repeating: 0, count: 64)

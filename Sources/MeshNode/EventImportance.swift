@@ -9,6 +9,8 @@ extension ProtocolEvent.Kind {
         case .meshFounded, .meshJoined, .inviteCreated, .inviteRevoked: (.session, .info)
         case .joinFailed, .identityConflict: (.session, .error)
         case .memberAdmitted, .memberAlive, .memberLeft, .memberReturned, .memberRenamed: (.session, .info)
+        case .meshEnded, .memberRemoved: (.session, .warning)
+        case .secretRenewed: (.session, .info)
         case .memberSuspect, .memberDead, .memberRefused: (.session, .warning)
         case .linkEstablished, .linkMoved: (.messenger, .info)
         case .linkLost, .handshakeRefused, .versionMismatch, .messageDropped, .limitReached: (.messenger, .warning)

@@ -119,6 +119,10 @@ extension Node {
         switch refusal {
         case .meshFull:
             NodeError("notMember", "the mesh is full", hint: "ask its members to make room", exit: 5)
+        case .removed:
+            NodeError(
+                "removed", "this node was removed from the mesh",
+                hint: "ask for a new invite and start anew: starling join - --name OTHER", exit: 5)
         case .ended: NodeError("meshEnded", "the mesh has ended", hint: "starling up founds a new one", exit: 5)
         default:
             NodeError(

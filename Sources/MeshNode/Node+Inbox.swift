@@ -129,6 +129,7 @@ extension Node {
     /// Throws what a command that needs the mesh is refused with outside of it.
     func requireMesh() throws(NodeError) {
         if hasLeft { throw leftError }
+        if isMeshOver, let endReason { throw endReason }
         guard isInMesh else { throw NodeError(CommandError.noMesh) }
     }
 }

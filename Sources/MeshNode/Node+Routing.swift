@@ -35,6 +35,13 @@ extension Node {
             work.session.append(.command(.recordVoided(id)))
             work.journal.append(.command(.recordVoided(id)))
             work.coordinator.append(.command(.recordVoided(id)))
+        case .recordMuted(let id, let kind):
+            // Of admissions the session is told as a whole.
+            if kind != .admit { work.session.append(.command(.recordVoided(id))) }
+            work.journal.append(.command(.recordVoided(id)))
+            work.coordinator.append(.command(.recordVoided(id)))
+        case .membership(let membership): work.session.append(.command(.membership(membership)))
+        case .epochSecrets(let all, let safe): work.session.append(.command(.epochSecrets(all, safe: safe)))
         case .voidAdmission(let record): work.session.append(.command(.voidAdmission(record)))
         case .persistRecord(let id, let bytes): work.records.append(StoredRecord(id: id, bytes: bytes))
         case .published(let token, let id): waiting.published(token, record: id)
@@ -131,6 +138,9 @@ extension Node {
         case .inviteReady(let token, let ticket): waiting.settle(token, .invite(ticket))
         case .inviteRevoked(let token, let id): waiting.settle(token, .revoked(id))
         case .left: await finishLeaving()
+        case .removed(let remover): await endAsRemoved(by: remover)
+        case .ending(let member): await meshIsEnding(by: member)
+        case .ended(let member): await endWithMesh(by: member)
         case .yielded: yieldIdentity()
         case .event(let event): note(event, at: now)
         }

@@ -58,6 +58,8 @@ public actor Node {
     var roundTripsDue = HostTime.distantPast
     /// How long the machine had slept in all at the last turn.
     var sleptBefore: TimeSpan
+    /// Somebody ended the mesh; this node only tells it to others, and stops.
+    var isMeshOver = false
     /// Why the node ended by itself; `nil` while it runs and after an orderly end.
     var endReason: NodeError?
     /// Until when readiness waits for the names of those who are here.
@@ -141,8 +143,8 @@ public actor Node {
                             isComplete: content.isComplete)
                     })))
         switch start {
-        case .found(let label):
-            work.session.append(.command(.found(label: label)))
+        case .found(let label, let policies):
+            work.session.append(.command(.found(label: label, policies: policies)))
             work.coordinator.append(.command(.found))
         case .resume(let state):
             await restore(state, records: boot.records, at: now)
@@ -151,7 +153,8 @@ public actor Node {
             work.coordinator.append(.command(.joinStarted))
         }
         await settle(at: now)
-        lifecycle = .running
+        // What the disk knows may have ended it already: a removal, for one.
+        if lifecycle == .starting { lifecycle = .running }
     }
 
     /// A node that returns: secrets first, so that the stored records can be opened, then the records in causal order.
@@ -162,10 +165,12 @@ public actor Node {
         let restored = await messenger.restore(records)
         for record in restored.accepted { route(record) }
         for record in restored.voidAdmissions { work.session.append(.command(.voidAdmission(record))) }
+        work.session.append(.command(.membership(restored.membership)))
         work.journal.append(.command(.sweepOrphans))
         await settle(at: now)
-        // The session tells of `joined` only when a mesh let it in; whoever returns was a member all along.
-        isInMesh = true
+        // The session tells of `joined` only when a mesh let it in; whoever returns was a member all along, unless the
+        // records say that it is out, or that the mesh is over.
+        isInMesh = restored.membership.removals[identity.peerID] == nil && restored.membership.ending == nil
     }
 
     private func shutDown() async {

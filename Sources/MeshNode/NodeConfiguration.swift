@@ -1,6 +1,7 @@
 import MeshBase
 import MeshCrypto
 import MeshProtocol
+import MeshWire
 
 /// Every tunable of a node. Each machine's own stand in its configuration, with unit, default and reason.
 public struct NodeConfiguration: Sendable {
@@ -23,7 +24,7 @@ public struct NodeConfiguration: Sendable {
 /// How a node's life begins.
 public enum NodeStart: Sendable {
     /// A new mesh with this node as its first member.
-    case found(label: String)
+    case found(label: String, policies: MeshPolicies = .standard)
     /// Back into the mesh that the store knows.
     case resume(SessionState)
     /// Into somebody's mesh.

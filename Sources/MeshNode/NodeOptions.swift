@@ -5,6 +5,9 @@ public struct NodeOptions: Sendable {
     /// The label of a mesh founded by this start; ignored when the state directory already has a mesh or a ticket
     /// is given.
     public var meshLabel: String?
+    /// Who may invite, remove and end in a mesh founded by this start, as `invite=creator,remove=members,end=creator`;
+    /// `nil` for the standard ones. Ignored where the label is.
+    public var policyText: String?
     /// The UDP port wanted, 1…65535; the next free one is taken when `isPortFixed` is false.
     public var port: UInt16
     /// True when a person asked for this very port: taken means failure, not the next one.
@@ -43,6 +46,7 @@ public struct NodeOptions: Sendable {
         self.stateDirectory = stateDirectory
         self.controlSocketPath = controlSocketPath
         meshLabel = nil
+        policyText = nil
         port = 47_800
         isPortFixed = false
         bindAddresses = []

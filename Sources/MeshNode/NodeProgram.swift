@@ -3,6 +3,7 @@ import MeshBase
 import MeshCrypto
 import MeshProtocol
 import MeshSystem
+import MeshWire
 
 /// A node as a program: from its options to its exit code.
 public enum NodeProgram {
@@ -61,12 +62,14 @@ private struct NodeProcess {
         let logger: Logger
         let ticket: Ticket?
         let addresses: [SocketAddress]
+        let policies: MeshPolicies
     }
 
     /// Refuses what can be refused before anything is made or started.
     func readOptions() throws(NodeError) -> Reading {
         Reading(
-            logger: try makeLogger(), ticket: try parsedTicket(), addresses: try parsedAddresses(options.atAddresses))
+            logger: try makeLogger(), ticket: try parsedTicket(), addresses: try parsedAddresses(options.atAddresses),
+            policies: try MeshPolicies(text: options.policyText ?? ""))
     }
 
     func run() async throws(NodeError) -> Int32 {
@@ -97,7 +100,7 @@ private struct NodeProcess {
         do throws(NodeError) {
             let logger = reading.logger
             let boot = try NodeBoot.load(storage: storage, entropy: SystemEntropy())
-            let start = try chooseStart(reading.ticket, reading.addresses, boot)
+            let start = try chooseStart(reading, boot)
             let system = try openSystem()
             let queues = try opened { () throws(SystemError) in try StorageThread.queues() }
             let node = Node(
@@ -194,12 +197,13 @@ private struct NodeProcess {
 
     /// A directory belongs to one mesh: a ticket of another is refused before anything changes.
     private func chooseStart(
-        _ ticket: Ticket?, _ addresses: [SocketAddress], _ boot: NodeBoot
+        _ reading: Reading, _ boot: NodeBoot
     ) throws(NodeError) -> NodeStart {
-        guard let ticket else {
-            return boot.state.map { .resume($0) } ?? .found(label: options.meshLabel ?? options.name)
+        guard let ticket = reading.ticket else {
+            return boot.state.map { .resume($0) }
+                ?? .found(label: options.meshLabel ?? options.name, policies: reading.policies)
         }
-        guard let state = boot.state else { return .join(ticket, extraAddresses: addresses) }
+        guard let state = boot.state else { return .join(ticket, extraAddresses: reading.addresses) }
         guard state.mesh == ticket.meshID else {
             throw NodeError(
                 "otherMesh", "\(options.name) belongs to the mesh \"\(SafeText.escaped(state.label))\" already",

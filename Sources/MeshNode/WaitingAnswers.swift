@@ -10,6 +10,8 @@ enum Settlement: Sendable {
     case revoked(SecretID)
     case added(AttachmentSummary)
     case removed
+    /// A record of the membership was written.
+    case recorded
     case waited(WaitOutcome)
     case exported(ExportResult)
     case verified([VerifiedContent])

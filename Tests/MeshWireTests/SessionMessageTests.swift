@@ -123,7 +123,6 @@ import Testing
         #expect(((try? SessionMessage(decoding: asked)) != nil) == (count == 64))
         #expect(throws: WireError.limitExceeded) { try SessionMessage(decoding: [4, 65]) }
         #expect(throws: WireError.limitExceeded) { try SessionMessage(decoding: [5, 1, 4]) }
-        #expect(throws: WireError.limitExceeded) { try SessionMessage(decoding: [2, 17]) }
         #expect(throws: WireError.limitExceeded) { try SessionMessage(decoding: [2, 0, 0, 0]) }
     }
 

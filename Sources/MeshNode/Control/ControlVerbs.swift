@@ -15,6 +15,7 @@ enum ControlVerbs {
         MetricsVerb.self, WhyVerb.self, EventsVerb.self, SendVerb.self, InboxVerb.self, InviteVerb.self,
         InviteListVerb.self, InviteRevokeVerb.self, JournalAddVerb.self, JournalListVerb.self, JournalGetVerb.self,
         JournalWaitVerb.self, JournalRemoveVerb.self, JournalVerifyVerb.self, LeaveVerb.self, DownVerb.self,
+        RemoveVerb.self, EndVerb.self,
         CompleteVerb.self, LogVerb.self,
     ]
 

@@ -10,8 +10,8 @@ extension Gossip {
         _ kind: RecordKind, body: [UInt8], token: CommandToken?, at now: HostTime,
         into outbox: inout Outbox<GossipOutput>
     ) throws(CommandError) {
-        guard log.genesisID != nil, let secret = epochSecrets.first else { throw .noMesh }
-        guard kind != .genesis else { throw .notPermitted }
+        guard log.genesisID != nil, !epochSecrets.isEmpty else { throw .noMesh }
+        guard kind != .genesis, fold.membership.removals[identity.peerID] == nil else { throw .notPermitted }
         let limit = WireLimits.maximumRecordBodyBytes - WireLimits.tagBytes
         guard body.count <= limit else { throw .limitExceeded(limit: limit, actual: body.count) }
         let own = ChainKey(author: identity.peerID, incarnation: identity.incarnation)
@@ -22,7 +22,7 @@ extension Gossip {
                 limit: configuration.maximumRecordsPerAuthor, actual: configuration.maximumRecordsPerAuthor + 1)
         }
         // A newcomer may not yet hold its own admission; what it writes follows right behind it.
-        guard log.isAuthorised(identity.peerID) else {
+        guard log.isAuthorised(identity.peerID), let secret = try sealingSecret(at: now, into: &outbox) else {
             let limit = configuration.maximumWaitingPublications
             guard waitingPublications.count < limit else { throw .queueFull(limit: limit) }
             waitingPublications.append(Publication(kind: kind, body: body, token: token))
@@ -31,7 +31,7 @@ extension Gossip {
         try write(Publication(kind: kind, body: body, token: token), secret: secret, at: now, into: &outbox)
     }
 
-    private mutating func write(
+    mutating func write(
         _ publication: Publication, secret: GroupSecret, at now: HostTime, into outbox: inout Outbox<GossipOutput>
     ) throws(CommandError) {
         let result: (RecordID, [RecordLog.Change])
@@ -45,9 +45,9 @@ extension Gossip {
         try finishWriting(result.0, result.1, token: publication.token, at: now, into: &outbox)
     }
 
-    /// Once this node's own admission is known.
-    private mutating func writeWaiting(at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
-        guard !waitingPublications.isEmpty, log.isAuthorised(identity.peerID), let secret = epochSecrets.first else {
+    /// Once this node's own admission and the secret that seals are known.
+    mutating func writeWaiting(at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
+        guard !waitingPublications.isEmpty, log.isAuthorised(identity.peerID), let secret = sealing.current else {
             return
         }
         let publications = waitingPublications
@@ -110,7 +110,7 @@ extension Gossip {
     // MARK: What changes lead to
 
     mutating func applyDeferred(at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
-        guard !deferredChanges.isEmpty else { return }
+        guard !deferredChanges.isEmpty || sealing.isUnsettled else { return }
         let changes = deferredChanges
         deferredChanges = []
         apply(changes, from: nil, isLocal: true, at: now, into: &outbox)
@@ -128,15 +128,26 @@ extension Gossip {
             case .accepted(let record, let bytes):
                 counters.recordsAccepted += 1
                 outbox.append(.persist(id: record.id, bytes: bytes))
-                outbox.append(.recordAccepted(record))
+                learn(record)
+                settleMembership(at: now, into: &outbox)
                 fresh.append(record.id)
+                guard isEffective(record.id) else {
+                    log.stored[record.id]?.isMuted = true
+                    continue
+                }
+                outbox.append(.recordAccepted(record))
                 if record.kind == .admit { welcome(record, at: now, into: &outbox) }
             case .knownVoid(let record, let bytes):
                 outbox.append(.persist(id: record.id, bytes: bytes))
                 guard record.kind == .admit else { continue }
+                learn(record)
+                settleMembership(at: now, into: &outbox)
+                guard isEffective(record.id) else { continue }
                 outbox.append(.voidAdmission(record))
                 welcome(record, at: now, into: &outbox)
             case .voided(let id):
+                fold.void(id)
+                settleMembership(at: now, into: &outbox)
                 outbox.append(.recordVoided(id))
             case .forked(let key, let sequence, let proof):
                 tellFork(key, at: sequence, proof, from: source, into: &outbox)
@@ -147,6 +158,7 @@ extension Gossip {
             }
         }
         if !isLocal { forward(fresh, from: source, into: &outbox) }
+        settleSealing(at: now, into: &outbox)
         writeWaiting(at: now, into: &outbox)
         if log.pendingCount > 0, wantAt == nil {
             wantAt = now + configuration.wantDelay
@@ -160,7 +172,9 @@ extension Gossip {
         _ admission: AcceptedRecord, at now: HostTime, into outbox: inout Outbox<GossipOutput>
     ) {
         // The log accepted the body, so it decodes.
-        guard let body = try? AdmitBody(decoding: admission.body), let link = links[body.subject] else { return }
+        guard let body = try? AdmitBody(decoding: admission.body), let link = links[body.subject],
+            isMember(body.subject)
+        else { return }
         if !link.isGreeted { greet(body.subject, at: now, into: &outbox) }
         for message in links[body.subject]?.takeHeldMessages() ?? [] {
             receiveDirect(message, from: body.subject, at: now, into: &outbox)
@@ -202,7 +216,7 @@ extension Gossip {
                 ProtocolEvent(
                     .recordFork, subject: key.author,
                     detail: [.init("sequence", .integer(Int64(clamping: sequence)))])))
-        for peer in sortedLinks where peer != source && log.isAuthorised(peer) {
+        for peer in sortedLinks where peer != source && isMember(peer) {
             sendProof(proof, to: peer, into: &outbox)
         }
     }
@@ -222,7 +236,7 @@ extension Gossip {
     ) {
         let ordered = ids.compactMap { id in log.order(of: id).map { ($0, id) } }.sorted { $0.0 < $1.0 }
         guard !ordered.isEmpty else { return }
-        for peer in sortedLinks where peer != source && log.isAuthorised(peer) {
+        for peer in sortedLinks where peer != source && isMember(peer) {
             let wanted = ordered.filter { order, _ in needsForward(order, to: peer) }
             sendRecords(wanted, to: peer, priority: .command, limitToOneBundle: false, into: &outbox)
             if source != nil { counters.recordsForwarded += wanted.count }
@@ -238,7 +252,7 @@ extension Gossip {
 
     /// Sends records in causal order, cut into bundles, and notes that the peer will have them. With `limitToOneBundle`
     /// the rest waits to be asked for, which is what keeps a long catch-up from flooding a link.
-    private mutating func sendRecords(
+    mutating func sendRecords(
         _ records: [(RecordOrder, RecordID)], to peer: PeerID, priority: Priority, limitToOneBundle: Bool,
         into outbox: inout Outbox<GossipOutput>
     ) {
@@ -326,7 +340,7 @@ extension Gossip {
     }
 
     mutating func receiveWant(_ ids: [RecordID], from peer: PeerID, into outbox: inout Outbox<GossipOutput>) {
-        guard log.isAuthorised(peer) else { return }
+        guard isMember(peer) else { return }
         var records: [[UInt8]] = []
         var byteCount = 0
         for id in ids {
@@ -431,7 +445,7 @@ extension Gossip {
         for key in log.sortedChainKeys where summary.covers(key) {
             guard let chain = log.chains[key] else { continue }
             let theirs = listed[key]
-            if let proof = chain.proof, chain.isForkedNext, theirs?.isForked != true, log.isAuthorised(peer) {
+            if let proof = chain.proof, chain.isForkedNext, theirs?.isForked != true, isMember(peer) {
                 sendProof(proof, to: peer, into: &outbox)
             }
             guard theirs?.isForked != true, summary.asksForRecords else { continue }
@@ -439,7 +453,7 @@ extension Gossip {
         }
         // A joiner that is not admitted yet gets nothing, but an answer: it asks again.
         if summary.asksForRecords {
-            let records = log.isAuthorised(peer) ? lacking.sorted { $0.0 < $1.0 } : []
+            let records = isMember(peer) ? lacking.sorted { $0.0 < $1.0 } : []
             sendRecords(records, to: peer, priority: .repair, limitToOneBundle: true, into: &outbox)
         }
         if news { pursueNews(of: peer, at: now, into: &outbox) }

@@ -9,7 +9,8 @@ extension Gossip {
     mutating func sendThroughOthers(
         _ message: GossipMessage, to recipient: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>
     ) -> Bool {
-        guard let mesh = log.mesh, let secret = epochSecrets.first,
+        // No secret that only members know, for a moment after a removal: tried again.
+        guard let mesh = log.mesh, let secret = sealing.current,
             let life = links[recipient]?.incarnation ?? memberLives[recipient]
         else { return false }
         let carriers = carriers(towards: recipient, besides: [])
@@ -32,7 +33,7 @@ extension Gossip {
     /// The recipient itself, else two peers that are linked to it, else every member linked here.
     private func carriers(towards recipient: PeerID, besides excluded: Set<PeerID>) -> [PeerID] {
         if links[recipient] != nil { return [recipient] }
-        let candidates = sortedLinks.filter { !excluded.contains($0) && log.isAuthorised($0) }
+        let candidates = sortedLinks.filter { !excluded.contains($0) && isMember($0) }
         let near = candidates.filter { links[$0]?.isLinked(to: recipient) ?? false }
         return near.isEmpty ? candidates : Array(near.prefix(2))
     }
@@ -49,7 +50,7 @@ extension Gossip {
             counters.relaysOverCap += 1
             return
         }
-        guard log.isAuthorised(message.author), message.hopsLeft <= configuration.relayHopLimit else {
+        guard isMember(message.author), message.hopsLeft <= configuration.relayHopLimit else {
             counters.relaysRefused += 1
             return
         }
@@ -91,7 +92,7 @@ extension Gossip {
             counters.relaysRefused += 1
             return
         }
-        guard let secret = epochSecrets.first(where: { $0.id == message.epoch }),
+        guard let secret = log.secrets[message.epoch],
             let inner = RelaySeal.open(message, mesh: mesh, secret: secret),
             let content = try? GossipMessage(decoding: inner)
         else {

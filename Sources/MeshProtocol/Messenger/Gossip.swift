@@ -22,6 +22,8 @@ public struct Gossip: Sendable {
     var counters = GossipStatistics()
 
     var log: RecordLog
+    var fold = MembershipFold()
+    var sealing = Sealing()
     var epochSecrets: [GroupSecret] = []
     /// What new secrets set free, until there is an outbox to put it in.
     var deferredChanges: [RecordLog.Change] = []
@@ -83,6 +85,7 @@ public struct Gossip: Sendable {
         grid = TickGrid(of: identity.peerID)
         self.random = random
         log = RecordLog(configuration: configuration)
+        log.signing = identity.signing
     }
 
     // MARK: Queries
@@ -97,8 +100,9 @@ public struct Gossip: Sendable {
     public var records: [[UInt8]] { log.acceptedBytes }
     /// Records that wait for their causes.
     public var waitingRecordCount: Int { log.pendingCount }
-    /// Whether a record that counts lets this peer write.
-    public func isAuthorised(_ peer: PeerID) -> Bool { log.isAuthorised(peer) }
+    /// Whether the records let this peer be here.
+    public func isMember(_ peer: PeerID) -> Bool { fold.membership.isMember(peer) }
+    public var membership: Membership { fold.membership }
     /// The greatest Lamport time of any accepted record.
     public var greatestLamport: UInt64 { log.greatestLamport }
     public var statistics: GossipStatistics { counters }
@@ -131,22 +135,36 @@ public struct Gossip: Sendable {
         var voidAdmissions: [AcceptedRecord] = []
         for change in log.restore(signed) {
             switch change {
-            case .accepted(let record, _): accepted[record.id] = record
+            case .accepted(let record, _):
+                accepted[record.id] = record
+                learn(record)
             case .voided(let id):
+                fold.void(id)
                 if let record = accepted.removeValue(forKey: id), record.kind == .admit {
                     voidAdmissions.append(record)
                 }
             case .forked: counters.forks += 1
             case .refused: counters.recordsRefused += 1
             case .dropped: counters.pendingDropped += 1
-            case .knownVoid(let record, _): if record.kind == .admit { voidAdmissions.append(record) }
+            case .knownVoid(let record, _):
+                guard record.kind == .admit else { continue }
+                voidAdmissions.append(record)
+                learn(record)
             }
         }
+        _ = fold.refresh()
+        for id in accepted.keys where !isEffective(id) {
+            log.stored[id]?.isMuted = true
+            accepted[id] = nil
+        }
+        voidAdmissions.removeAll { !isEffective($0.id) }
         counters.recordsAccepted += accepted.count
         log.refreshHead()
+        sealing.isUnsettled = true
         let inOrder = { (left: AcceptedRecord, right: AcceptedRecord) in RecordOrder(left) < RecordOrder(right) }
         return RestoredRecords(
-            accepted: accepted.values.sorted(by: inOrder), voidAdmissions: voidAdmissions.sorted(by: inOrder))
+            accepted: accepted.values.sorted(by: inOrder), voidAdmissions: voidAdmissions.sorted(by: inOrder),
+            membership: fold.membership)
     }
 
     /// A message of channel `.gossip` from a linked peer. Any bytes: what does not decode or fit is counted and dropped.
@@ -163,6 +181,7 @@ public struct Gossip: Sendable {
             counters.malformed += 1
             return
         }
+        if fold.membership.removals[peer] != nil { return receiveOfRemoved(message, from: peer, into: &outbox) }
         switch message {
         case .summary(let summary): receiveSummary(summary, from: peer, at: now, into: &outbox)
         case .records(let bundle): receiveBundle(bundle, from: peer, at: now, into: &outbox)
@@ -172,10 +191,10 @@ public struct Gossip: Sendable {
         case .acknowledgement(let acknowledgement):
             // Of a stream to the peer itself, which only members have.
             receiveAcknowledgement(acknowledgement, from: peer, overLink: true, at: now, into: &outbox)
-        case .direct, .relayed, .fork:
+        case .direct, .relayed, .fork, .wantSecrets, .secrets:
             // Signed records prove themselves, whoever brings them, and an admission may come from the admitted one
             // alone. Everything else is for members; a few messages wait, since they may overtake the admission.
-            guard log.isAuthorised(peer) else {
+            guard isMember(peer) else {
                 if case .direct(let message) = message, links[peer]?.hold(message) == true { return }
                 counters.fromStrangers += 1
                 return
@@ -192,6 +211,8 @@ public struct Gossip: Sendable {
         case .direct(let message): receiveDirect(message, from: peer, at: now, into: &outbox)
         case .relayed(let message): receiveRelayed(message, from: peer, at: now, into: &outbox)
         case .fork(let first, let second): receiveFork(first, second, from: peer, at: now, into: &outbox)
+        case .wantSecrets(let ids): receiveWantSecrets(ids, from: peer, into: &outbox)
+        case .secrets(let secrets): receiveSecrets(secrets, at: now, into: &outbox)
         default: break
         }
     }
@@ -203,6 +224,8 @@ public struct Gossip: Sendable {
         switch command {
         case .publish(let kind, let body, let token):
             try publish(kind, body: body, token: token, at: now, into: &outbox)
+        case .remove(let peer, let token): try remove(peer, token: token, at: now, into: &outbox)
+        case .end(let token): try end(token: token, at: now, into: &outbox)
         case .found(let body, let secret, let token):
             try found(body, secret: secret, token: token, at: now, into: &outbox)
         case .adopt(let genesis):
@@ -221,14 +244,15 @@ public struct Gossip: Sendable {
     public mutating func handleDeadline(at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
         applyDeferred(at: now, into: &outbox)
         handleRecordDeadlines(at: now, into: &outbox)
+        handleMembershipDeadlines(at: now, into: &outbox)
         handleMessageDeadlines(at: now, into: &outbox)
         log.refreshHead()
     }
 
     /// When `handleDeadline` wants to be called; nil when nothing waits. Cost: O(links + streams).
     public var nextDeadline: HostTime? {
-        if !deferredChanges.isEmpty { return .distantPast }
-        return [recordDeadline, messageDeadline].compactMap { $0 }.min()
+        if !deferredChanges.isEmpty || sealing.isUnsettled { return .distantPast }
+        return [recordDeadline, membershipDeadline, messageDeadline].compactMap { $0 }.min()
     }
 
     // MARK: Links
@@ -264,7 +288,7 @@ public struct Gossip: Sendable {
     }
 
     /// Whether this node speaks to `peer` unasked: a record admits the peer, or none admits this node yet.
-    func isTrusted(_ peer: PeerID) -> Bool { log.isAuthorised(peer) || !log.isAuthorised(identity.peerID) }
+    func isTrusted(_ peer: PeerID) -> Bool { isMember(peer) || !log.isAuthorised(identity.peerID) }
 
     public mutating func linkDown(_ peer: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
         applyDeferred(at: now, into: &outbox)
@@ -273,7 +297,7 @@ public struct Gossip: Sendable {
         if announceAt == nil { announceAt = now + configuration.neighboursDelay }
         if catchUp?.peer == peer { endCatchUp(at: now, into: &outbox) }
         // Only members are remembered: holders of a ticket may be without number.
-        if !log.isAuthorised(peer) {
+        if !isMember(peer) {
             for key in incoming.keys where key.author == peer { incoming[key] = nil }
         }
         routesLost(with: peer, at: now, into: &outbox)

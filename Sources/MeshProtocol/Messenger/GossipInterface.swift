@@ -63,13 +63,20 @@ public enum MessageOutcome: Hashable, Sendable {
 }
 
 /// What the gossip wants done.
-public enum GossipOutput: Hashable, Sendable {
+public enum GossipOutput: Sendable {
     /// A message of channel `.gossip` for a directly linked peer.
     case send([UInt8], to: PeerID, priority: Priority, isReliable: Bool)
     /// Once each, in causal order; this node's own records too.
     case recordAccepted(AcceptedRecord)
     /// Its author signed two records of one number: this record was accepted and counts no longer.
     case recordVoided(RecordID)
+    /// Its author was removed behind its back, or never let in by a record that counts: what was told counts no longer.
+    /// Should that change, it is told again as accepted.
+    case recordMuted(RecordID, RecordKind)
+    /// Who is in, who is out and whether the mesh is over; told when more changed than an admission.
+    case membership(Membership)
+    /// Every epoch secret known here, the one that seals first; and those of them that nobody who was removed can know.
+    case epochSecrets([GroupSecret], safe: [GroupSecret])
     /// An ADMIT that is void and admits nevertheless (Decision 9).
     case voidAdmission(AcceptedRecord)
     /// A record to keep for ever, own or foreign. Comes before its acceptance.
@@ -89,12 +96,19 @@ public struct RestoredRecords: Hashable, Sendable {
     public var accepted: [AcceptedRecord]
     /// ADMITs of forked chains, whose newcomers are members nevertheless.
     public var voidAdmissions: [AcceptedRecord]
+    /// What all of them together say.
+    public var membership = Membership()
 }
 
 /// What the gossip can be asked.
 public enum GossipCommand: Sendable {
     /// Makes a record and spreads it; a newcomer's waits until its own admission is known here. `body` is at most `WireLimits.maximumRecordBodyBytes` − 16 bytes.
     case publish(RecordKind, body: [UInt8], token: CommandToken?)
+    /// Puts a member out of the mesh, for ever: writes a REMOVE, and an EPOCH whose secret it cannot learn. Throws
+    /// `notFound` for who is no member, `notPermitted` where the policy does not allow it.
+    case remove(PeerID, token: CommandToken?)
+    /// Ends the mesh for everybody. Throws `notPermitted` where the policy does not allow it.
+    case end(token: CommandToken?)
     /// Makes the GENESIS record; its id becomes `meshID`.
     case found(GenesisBody, secret: GroupSecret, token: CommandToken?)
     /// A joiner's copy of GENESIS, checked against the mesh set before.
@@ -135,6 +149,13 @@ public struct GossipConfiguration: Hashable, Sendable {
 
     /// Records a newcomer may write before it holds its own admission.
     public var maximumWaitingPublications = 64
+    /// A new epoch secret that nobody has made is made by one after the other, each so much later …
+    public var renewalDelay = TimeSpan.milliseconds(500)
+    /// … at most.
+    public var longestRenewalDelay = TimeSpan.milliseconds(8_000)
+    /// Missing secrets are asked of one member after the other this often; after several times it is done without them.
+    public var secretsInterval = TimeSpan.milliseconds(300)
+    public var secretsPatience = TimeSpan.milliseconds(3_000)
 
     /// Reliable messages waiting for one recipient.
     public var maximumQueuedMessages = 1024

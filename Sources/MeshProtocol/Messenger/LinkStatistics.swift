@@ -68,6 +68,8 @@ public struct LinkTableStatistics: Hashable, Sendable {
     public var refusedVersion: UInt64 = 0
     public var refusedWrongPeer: UInt64 = 0
     public var refusedSelf: UInt64 = 0
+    /// Of members that were removed.
+    public var refusedRemoved: UInt64 = 0
     public var refusedLinkLimit: UInt64 = 0
     /// A counter already seen, too old, or beyond the limit.
     public var refusedReplay: UInt64 = 0

@@ -61,6 +61,11 @@ extension LinkTable {
             }
             return .wrongPeer
         }
+        // By its key, whatever it proved to know (AB-54).
+        guard !pairs.removed.contains(payload.node) else {
+            statistics.refusedRemoved += 1
+            return .wrongPeer
+        }
         guard expected == nil || expected == payload.node else {
             statistics.refusedWrongPeer += 1
             return .wrongPeer

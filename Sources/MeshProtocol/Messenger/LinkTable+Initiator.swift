@@ -8,7 +8,11 @@ extension LinkTable {
 
     /// Books a dial; `runDials` sends. Returns why not.
     mutating func beginDial(_ request: DialRequest, purpose: Dial.Purpose, at now: HostTime) -> DialFailure? {
-        guard suite != nil, secret(request.secretID) != nil else { return .unknownSecret }
+        guard let suite else { return .unknownSecret }
+        if let peer = request.expectedPeer, secret(request.secretID) == nil {
+            _ = pairs.secret(with: peer, mesh: suite.mesh)
+        }
+        guard secret(request.secretID) != nil else { return .unknownSecret }
         guard request.expectedPeer != identity.peerID else { return .wrongPeer }
         guard dials.count < configuration.maximumDials else { return .tooMany }
         var addresses: [SocketAddress] = []
@@ -61,9 +65,12 @@ extension LinkTable {
         }
     }
 
-    /// New keys for a link, over its own address, under its secret or, when that is void, the newest.
+    /// New keys for a link, over its own address, under its secret or, when that is void, one that the peer has.
     mutating func beginRekey(_ slot: Int, at now: HostTime, into outbox: inout Outbox<LinkOutput>) {
-        guard let link = links[slot], let secret = secret(link.identity.secretID) ?? secrets.first else { return }
+        guard let link = links[slot], let suite,
+            let secret = secret(link.identity.secretID) ?? pairs.secret(with: link.peer, mesh: suite.mesh)
+                ?? secrets.first
+        else { return }
         let request = DialRequest(
             addresses: [link.path.address], secretID: secret.id, expectedPeer: link.peer)
         history.noteProven(link.path.address)

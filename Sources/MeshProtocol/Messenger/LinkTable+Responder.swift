@@ -11,7 +11,7 @@ extension LinkTable {
         _ datagram: HandshakeDatagram, _ bytes: Span<UInt8>, suite: HandshakeSuite, from source: SocketAddress,
         at now: HostTime, into outbox: inout Outbox<LinkOutput>
     ) {
-        guard let secret = secrets.first(where: { HandshakeSuite.hasValidMAC1(bytes, secret: $0) }),
+        guard let secret = secret(opening: bytes, suite: suite, at: now),
             let mac1 = Bytes16(bytes.extracting(HandshakeDatagram.mac1Offset..<HandshakeDatagram.mac2Offset))
         else {
             statistics.refusedMac1 += 1
@@ -36,6 +36,20 @@ extension LinkTable {
             statistics.refusedHalfOpen += 1
         }
     }
+
+    /// Those of the mesh first; then those between two members, for one that missed a change of the epoch secret.
+    private mutating func secret(
+        opening bytes: Span<UInt8>, suite: HandshakeSuite, at now: HostTime
+    ) -> GroupSecret? {
+        if let secret = secrets.first(where: { HandshakeSuite.hasValidMAC1(bytes, secret: $0) }) { return secret }
+        guard pairs.mayTry(at: now) else { return nil }
+        let needless = linkedPeers.filter { peer in
+            link(to: peer).map { now - $0.lastHeardAt < Self.recentlyHeard && isActive($0.identity.secretID) } ?? false
+        }
+        return pairs.secret(opening: bytes, mesh: suite.mesh, besides: Set(needless))
+    }
+
+    private func isActive(_ id: SecretID) -> Bool { secrets.contains { $0.id == id } }
 
     private func hasMAC2(_ bytes: Span<UInt8>) -> Bool {
         for index in HandshakeDatagram.mac2Offset..<bytes.count where bytes[index] != 0 { return true }
@@ -110,9 +124,13 @@ extension LinkTable {
             statistics.refusedHandshake += 1
             return
         }
-        // Who carries a handshake says whose it is; that must be true.
-        let expected = relays.route(source)?.peer
+        // Who carries a handshake says whose it is, and a secret between two says it too; that must be true.
+        let expected = relays.route(source)?.peer ?? pairs.peer(entry.secretID)
         guard objection(to: payload, expected: expected, from: source, at: now, into: &outbox) == nil else { return }
+        if let owner = pairs.peer(entry.secretID), owner != payload.node {
+            statistics.refusedWrongPeer += 1
+            return
+        }
         guard slot(of: payload.node) != nil || hasRoomForLink else {
             statistics.refusedLinkLimit += 1
             outbox.append(

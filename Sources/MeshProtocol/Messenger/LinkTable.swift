@@ -24,6 +24,7 @@ public struct LinkTable: Sendable {
     private let staticKey: AgreementKeyPair
     private(set) var suite: HandshakeSuite?
     private(set) var secrets: [GroupSecret] = []
+    var pairs: PairSecrets
     private(set) var membershipHead = Bytes16.zero
 
     var links = LinkSlots()
@@ -45,10 +46,10 @@ public struct LinkTable: Sendable {
     /// When spare ways through members are asked next whether they work.
     var nextSpareProbeAt = HostTime.distantFuture
 
-    /// Epoch secret and sixteen tickets.
-    public static let maximumSecrets = 17
+    /// Four epoch secrets, as after removals that did not know of each other, and sixteen tickets.
+    public static let maximumSecrets = 20
     /// A link that was heard this recently needs no dial.
-    private static let recentlyHeard: TimeSpan = .seconds(2)
+    static let recentlyHeard: TimeSpan = .seconds(2)
 
     /// `random`: owned from now on; a copy used elsewhere would repeat its bytes.
     public init(identity: NodeIdentity, configuration: LinkConfiguration, random: RandomStream) {
@@ -58,6 +59,7 @@ public struct LinkTable: Sendable {
         staticKey = AgreementKeyPair(secret: random.secret())
         cookies = CookieMint(life: configuration.cookieLife, random: &random)
         halfOpen = HalfOpenTable(configuration: configuration)
+        pairs = PairSecrets(identity: identity)
         history = DialHistory(configuration: configuration)
         handshakeRate = LoadMeter(limitPerSecond: configuration.handshakesPerSecondBeforeCookies)
         budget = RelayBudget(configuration: configuration)
@@ -71,7 +73,7 @@ public struct LinkTable: Sendable {
         suite = HandshakeSuite(identity: identity, mesh: mesh, configuration: configuration, staticKey: staticKey)
     }
 
-    /// The secrets that may open handshakes, epoch secret first, at most 17; the rest is ignored. Links that exist are
+    /// The secrets that may open handshakes, epoch secrets first, at most 20; the rest is ignored. Links that exist are
     /// kept.
     public mutating func setSecrets(_ secrets: [GroupSecret]) {
         self.secrets = Array(secrets.prefix(Self.maximumSecrets))
@@ -80,7 +82,15 @@ public struct LinkTable: Sendable {
     /// The digest of the records held here, told in every handshake.
     public mutating func setMembershipHead(_ head: Bytes16) { membershipHead = head }
 
-    func secret(_ id: SecretID) -> GroupSecret? { secrets.first { $0.id == id } }
+    func secret(_ id: SecretID) -> GroupSecret? { secrets.first { $0.id == id } ?? pairs.secret(id) }
+
+    /// A member more.
+    public mutating func admit(_ peer: PeerID) { pairs.admit(peer) }
+
+    /// Who is a member, and whose key makes no link any more, whatever ticket it holds. Links that exist are kept.
+    public mutating func setMembers(_ members: Set<PeerID>, removed: Set<PeerID>) {
+        pairs.set(members: members, removed: removed)
+    }
 
     // MARK: In
 

@@ -5,7 +5,7 @@ extension MessengerStateMachine {
     /// One message of channel `relay`. Members carry for members: whoever is linked under an invite alone is neither
     /// carried for nor believed.
     mutating func receiveRelay(_ payload: [UInt8], from peer: PeerID, receivedAt: HostTime, at now: HostTime) {
-        guard gossip.isAuthorised(peer) else {
+        guard gossip.isMember(peer) else {
             statistics.relayStrangers += 1
             return
         }
@@ -18,13 +18,13 @@ extension MessengerStateMachine {
         }
         switch message {
         case .carry(let datagram, let recipient):
-            guard gossip.isAuthorised(recipient) else {
+            guard gossip.isMember(recipient) else {
                 statistics.relayStrangers += 1
                 return
             }
             links.passOn(datagram, from: peer, to: recipient, at: now)
         case .carried(let datagram, let sender):
-            guard gossip.isAuthorised(sender) else {
+            guard gossip.isMember(sender) else {
                 statistics.relayStrangers += 1
                 return
             }

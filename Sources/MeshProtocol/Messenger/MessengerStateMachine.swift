@@ -22,6 +22,11 @@ public enum MessengerOutput: Sendable {
     case publishRefused(RecordKind, body: [UInt8], CommandError)
     /// A record that a fork proved void: the machines above undo what they did (the author is named in an event).
     case recordVoided(RecordID)
+    /// A record that counts no longer, or not any more, because of a removal.
+    case recordMuted(RecordID, RecordKind)
+    case membership(Membership)
+    /// All of this mesh, the one that seals first, and those that nobody who was removed can know.
+    case epochSecrets([GroupSecret], safe: [GroupSecret])
     case voidAdmission(AcceptedRecord)
     case userMessage(UserMessage)
     case messageSettled(CommandToken, MessageOutcome)
@@ -136,6 +141,7 @@ public struct MessengerStateMachine: Sendable {
     public mutating func restore(_ records: [[UInt8]]) -> RestoredRecords {
         let restored = gossip.restore(records)
         links.setMembershipHead(gossip.head)
+        tellLinks(restored.membership)
         return restored
     }
 
@@ -195,7 +201,13 @@ public struct MessengerStateMachine: Sendable {
             send(message, to: peer, at: now)
         case .recordAccepted(let record):
             links.setMembershipHead(gossip.head)
+            admitToLinks(record)
             outbox.append(.recordAccepted(record))
+        case .recordMuted(let id, let kind): outbox.append(.recordMuted(id, kind))
+        case .membership(let membership):
+            tellLinks(membership)
+            outbox.append(.membership(membership))
+        case .epochSecrets(let all, let safe): outbox.append(.epochSecrets(all, safe: safe))
         case .recordVoided(let id):
             links.setMembershipHead(gossip.head)
             outbox.append(.recordVoided(id))
@@ -207,6 +219,20 @@ public struct MessengerStateMachine: Sendable {
         case .messageSettled(let token, let outcome): outbox.append(.messageSettled(token, outcome))
         case .event(let event): outbox.append(.event(event))
         }
+    }
+
+    private mutating func admitToLinks(_ record: AcceptedRecord) {
+        switch record.kind {
+        case .genesis: links.admit(record.author)
+        case .admit:
+            // The gossip has decoded this body before it accepted the record.
+            if let body = try? AdmitBody(decoding: record.body) { links.admit(body.subject) }
+        default: break
+        }
+    }
+
+    private mutating func tellLinks(_ membership: Membership) {
+        links.setMembers(Set(membership.members), removed: Set(membership.removals.keys))
     }
 
     private mutating func send(_ message: OutgoingMessage, to peer: PeerID, at now: HostTime) {

@@ -79,6 +79,9 @@ extension RecordLog {
         case .admit:
             guard let admission = try? AdmitBody(decoding: body) else { return nil }
             return [admission.subject]
+        case .remove: return (try? RemoveBody(decoding: body)) == nil ? nil : []
+        case .epoch: return (try? EpochBody(decoding: body)) == nil ? nil : []
+        case .end: return (try? EndBody(decoding: body)) == nil ? nil : []
         default:
             return []
         }
@@ -90,7 +93,8 @@ extension RecordLog {
         let envelope = record.envelope
         createChain(record.chain)
         let isVoid = chains[record.chain]?.isVoid(envelope.sequence) ?? false
-        stored[record.id] = Stored(bytes: record.bytes, order: record.order, isVoid: isVoid)
+        stored[record.id] = Stored(
+            bytes: record.bytes, order: record.order, kind: envelope.kind, epoch: envelope.epoch, isVoid: isVoid)
         recordCounts[envelope.author, default: 0] += 1
         greatestLamport = max(greatestLamport, envelope.lamport)
         if isVoid {
@@ -107,13 +111,14 @@ extension RecordLog {
         // Admission by a void record still counts: the newcomer did nothing wrong, and a right to write never lapses by
         // arrival order.
         for peer in admitted { authorised.insert(peer) }
-        return release(after: record.id, admitted: admitted)
+        noteEpoch(record, body: body)
+        return release(after: record.id, admitted: admitted) + deriveSecrets()
     }
 
     func acceptedRecord(_ record: SignedRecord, body: [UInt8]) -> AcceptedRecord {
         AcceptedRecord(
             id: record.id, kind: record.envelope.kind, author: record.envelope.author,
             incarnation: record.envelope.incarnation, sequence: record.envelope.sequence,
-            lamport: record.envelope.lamport, body: body)
+            lamport: record.envelope.lamport, body: body, epoch: record.envelope.epoch)
     }
 }

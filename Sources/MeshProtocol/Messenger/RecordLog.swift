@@ -18,7 +18,12 @@ struct RecordLog: Sendable {
     struct Stored: Sendable {
         let bytes: [UInt8]
         let order: RecordOrder
+        let kind: RecordKind
+        /// The secret that seals the body.
+        let epoch: SecretID
         var isVoid: Bool
+        /// Its author may not say this, or not any more: kept and passed on, and not told to the machines above.
+        var isMuted = false
     }
 
     /// One author's records in one process life.
@@ -88,6 +93,8 @@ struct RecordLog: Sendable {
 
     let configuration: GossipConfiguration
     var mesh: MeshID?
+    /// Opens what is sealed to this node alone.
+    var signing: SigningKeyPair?
     var secrets: [SecretID: GroupSecret] = [:]
     var genesisID: RecordID?
 
@@ -111,6 +118,9 @@ struct RecordLog: Sendable {
     var waitingForAdmission: [PeerID: [RecordID]] = [:]
     var waitingForSecret: [SecretID: [RecordID]] = [:]
     var isRestoring = false
+    var epochBodies: [RecordID: EpochBody] = [:]
+    /// EPOCHs whose secret is not here.
+    var lackingEpochs: Set<RecordID> = []
 
     /// Digest of the accepted set, kept while nothing changes.
     var cachedHead: Bytes16?
@@ -133,6 +143,7 @@ struct RecordLog: Sendable {
             let released = waitingForSecret.removeValue(forKey: secret.id) ?? []
             process(released.compactMap { take($0) }, at: .distantPast, into: &changes)
         }
+        process(deriveSecrets(), at: .distantPast, into: &changes)
         return changes
     }
 

@@ -30,7 +30,7 @@ struct Discovery: Sendable {
     private static let answerSpacing = TimeSpan.milliseconds(200)
     static let maximumDialled = 256
     /// Epoch secrets and join secrets tried on one datagram.
-    static let maximumSecrets = 17
+    static let maximumSecrets = 20
 
     /// Calls at once, and twice more soon: at the start, and when the network has changed.
     mutating func startBurst(at now: HostTime) {

@@ -99,6 +99,13 @@ struct MemberList: Sendable {
         return true
     }
 
+    /// Out of the mesh: what it said about itself goes with it.
+    mutating func remove(_ peer: PeerID) {
+        guard entries.removeValue(forKey: peer) != nil else { return }
+        order.removeAll { $0 == peer }
+        cachedDigest = nil
+    }
+
     private static func isEarlier(_ left: Admission, _ right: Admission) -> Bool {
         (left.lamport, left.by, left.record) < (right.lamport, right.by, right.record)
     }

@@ -36,6 +36,12 @@ public enum SessionOutput: Sendable {
     case inviteRevoked(CommandToken, SecretID)
     /// The record that the command needed cannot be made.
     case refused(CommandToken, CommandError)
+    /// This node is out of the mesh, for ever; nil when nobody put it out: the record that let it in counts no longer.
+    case removed(by: String?)
+    /// A member ended the mesh: nothing more is to be said in it. `ended` follows when the others had time to hear it.
+    /// Nil when that counts no longer, because whoever did had been removed.
+    case ending(by: String?)
+    case ended(by: String)
     /// The farewell has reached everybody linked, or 500 ms have passed.
     case left
     /// Another process with this node's key goes on in its place (MEM-02); this one is silent from now on.
@@ -46,7 +52,7 @@ public enum SessionOutput: Sendable {
 /// What the session can be told.
 public enum SessionCommand: Sendable {
     /// A new mesh with this node as its first member.
-    case found(label: String)
+    case found(label: String, policies: MeshPolicies = .standard)
     /// A node that has a mesh starts again.
     case resume(SessionState)
     /// Enters the ticket's mesh. `extraAddresses` are tried beside the ticket's, whatever they are: a person named
@@ -66,6 +72,10 @@ public enum SessionCommand: Sendable {
     case publishRefused(RecordKind, body: [UInt8], CommandError)
     /// A record that was accepted counts no longer: its author signed two of one number.
     case recordVoided(RecordID)
+    /// Who is in and out, as the records say it; told when more changed than an admission, and after a restart.
+    case membership(Membership)
+    /// Every epoch secret, the one that seals first, and those that nobody who was removed can know.
+    case epochSecrets([GroupSecret], safe: [GroupSecret])
     /// An ADMIT of a forked chain. It admits nevertheless, since the newcomer did nothing wrong; another takes its place.
     case voidAdmission(AcceptedRecord)
     /// This node's own GENESIS record with its signature, once the gossip has made it; newcomers get it.
@@ -214,6 +224,8 @@ public struct SessionConfiguration: Hashable, Sendable {
     /// A newcomer repeats its hello this often, to one link after the other.
     public var helloInterval = TimeSpan.milliseconds(1_000)
     public var leaveTimeout = TimeSpan.milliseconds(500)
+    /// How long a node tells others that the mesh has ended, before it stops.
+    public var endLinger = TimeSpan.seconds(3 as Int64)
     /// What one member must do and any may, each does after as many of these as members are ahead of it.
     public var turnInterval = TimeSpan.milliseconds(1_000)
 

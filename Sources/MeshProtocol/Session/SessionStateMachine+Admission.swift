@@ -100,7 +100,7 @@ extension SessionStateMachine {
             isMismatch ? .versionMismatch(tried: joining.tried) : .noAnswer(tried: joining.tried), into: &outbox)
     }
 
-    private mutating func failJoining(_ failure: JoinFailure, into outbox: inout Outbox<SessionOutput>) {
+    mutating func failJoining(_ failure: JoinFailure, into outbox: inout Outbox<SessionOutput>) {
         stop(in: .idle, into: &outbox)
         meshID = nil
         epochSecrets = []
@@ -125,10 +125,12 @@ extension SessionStateMachine {
     ) {
         // Nothing is said before this node can say all of it: the newcomer asks again.
         guard phase == .member, let meshID, let link = links[peer], !genesis.isEmpty else { return }
+        if membership.removals[peer] != nil { return turnAway(peer, because: .removed, at: now, into: &outbox) }
+        if isEnding { return turnAway(peer, because: .ended, at: now, into: &outbox) }
         let isKnown = list.contains(peer)
         // A link under a secret that was revoked since, or has expired, counts for nothing.
         guard isKnown || invitesInForce.contains(where: { $0.id == link.identity.secretID }) else {
-            return turnAway(peer, at: now, into: &outbox)
+            return turnAway(peer, because: .inviteVoid, at: now, into: &outbox)
         }
         guard presence.peer == peer, presence.incarnation == link.identity.incarnation,
             presence.isSigned(mesh: meshID)
@@ -153,9 +155,12 @@ extension SessionStateMachine {
     }
 
     /// Says why, and closes the link when that has had time to arrive.
-    private mutating func turnAway(_ peer: PeerID, at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
+    private mutating func turnAway(
+        _ peer: PeerID, because refusal: SessionMessage.Refusal, at now: HostTime,
+        into outbox: inout Outbox<SessionOutput>
+    ) {
         if links[peer]?.closesAt == nil { links[peer]?.closesAt = now + configuration.leaveTimeout }
-        refuse(peer, .inviteVoid, into: &outbox)
+        refuse(peer, refusal, into: &outbox)
     }
 
     /// After an invite has ended: whoever is here by it alone, and did not become a member, is here no longer.
@@ -165,7 +170,7 @@ extension SessionStateMachine {
             guard let link = links[peer], link.closesAt == nil,
                 !handshakeSecrets.contains(where: { $0.id == link.identity.secretID })
             else { continue }
-            turnAway(peer, at: now, into: &outbox)
+            turnAway(peer, because: .inviteVoid, at: now, into: &outbox)
         }
     }
 
@@ -186,11 +191,13 @@ extension SessionStateMachine {
         guard let body = try? AdmitBody(decoding: record.body) else { return }
         // Records come in causal order, so whoever may admit is known as a member before.
         guard list.contains(record.author) else {
+            // By a member that was removed since, and before that: the membership as a whole is told besides.
+            guard membership.standings[record.author] == nil else { return noteAdmission(of: body.subject) }
             statistics.admissionsRefused &+= 1
             return emit(.recordRefused, record.author, [.init("reason", .text("not a member"))], into: &outbox)
         }
-        admission.noteAdmitted(body.subject)
-        readmissions.cancel(body.subject)
+        noteAdmission(of: body.subject)
+        guard membership.removals[body.subject] == nil else { return }
         enlist(
             body.subject, name: body.name,
             admission: MemberList.Admission(by: record.author, lamport: record.lamport, record: record.id), at: now,
@@ -199,6 +206,11 @@ extension SessionStateMachine {
             joining?.isAdmitted = true
             finishJoining(at: now, into: &outbox)
         }
+    }
+
+    private mutating func noteAdmission(of peer: PeerID) {
+        admission.noteAdmitted(peer)
+        readmissions.cancel(peer)
     }
 
     /// Adds a member to the list, with what is known about it already.
@@ -332,6 +344,7 @@ extension SessionStateMachine {
     }
 
     private func requireMember() throws(CommandError) {
+        if isEnding { throw .ended }
         switch phase {
         case .member: return
         case .ended, .leaving, .yielded: throw .ended

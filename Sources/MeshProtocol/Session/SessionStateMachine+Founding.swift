@@ -5,7 +5,7 @@ import MeshWire
 /// How a mesh begins for this node, goes on after a restart, and ends.
 extension SessionStateMachine {
     mutating func found(
-        label: String, at now: HostTime, into outbox: inout Outbox<SessionOutput>
+        label: String, policies: MeshPolicies, at now: HostTime, into outbox: inout Outbox<SessionOutput>
     ) throws(CommandError) {
         guard phase == .idle else { throw .notPermitted }
         guard label.utf8.count <= WireLimits.maximumNameBytes else {
@@ -19,7 +19,8 @@ extension SessionStateMachine {
         self.label = label
         epochSecrets = [epoch]
         outbox.append(.setSecrets(handshakeSecrets))
-        outbox.append(.foundMesh(GenesisBody(nonce: nonce, journalKey: journalKey, label: label), epoch))
+        let body = GenesisBody(nonce: nonce, journalKey: journalKey, label: label, policies: policies)
+        outbox.append(.foundMesh(body, epoch))
     }
 
     mutating func resume(

@@ -22,12 +22,13 @@ extension SessionStateMachine {
             return
         }
         if link.relay == nil { list.note(contact: link.address, of: peer) }
+        noteLinkedSecret(peer)
         // Soon: whoever is killed right after it met its first peer must not return without knowing where that is.
         schedulePersist(at: now + configuration.keepAliveInterval)
         if isNewLife, list.contains(peer) { outbox.append(.membersChanged) }
         noteHeard(peer, at: now, into: &outbox)
         // Under the epoch secret the peer is a member, even if its ADMIT record has not come this far yet.
-        if list.contains(peer) || epochSecrets.contains(where: { $0.id == link.secretID }) {
+        if list.contains(peer) || handshakeEpochs.contains(where: { $0.id == link.secretID }) {
             introduce(to: peer, at: now, into: &outbox)
         }
     }
@@ -97,14 +98,14 @@ extension SessionStateMachine {
     }
 
     mutating func dialMissing(at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
-        guard phase == .member, let secret = epochSecrets.first else { return dials.removeAll() }
+        guard phase == .member else { return dials.removeAll() }
         for peer in dials.takeDue(at: now, configuration: configuration, random: &random) {
             guard let entry = list[peer], !hasLeft(peer), !isReachedDirectly(peer, at: now) else {
                 dials.stop(peer)
                 continue
             }
             let addresses = Paths.candidates(for: entry, local: localAddresses)
-            guard !addresses.isEmpty else { continue }
+            guard !addresses.isEmpty, let secret = dialSecret(for: peer) else { continue }
             statistics.dials &+= 1
             outbox.append(.dial(DialRequest(addresses: addresses, secretID: secret.id, expectedPeer: peer)))
             expectMeeting(with: peer, at: now)

@@ -138,7 +138,7 @@ extension SessionStateMachine {
             meeting.punches += 1
         }
         expectRelay(to: peer, at: now + configuration.punchPatience + relayTurn(peer), unless: false)
-        guard let secret = epochSecrets.first, let entry = list[peer] else { return }
+        guard let secret = dialSecret(for: peer), let entry = list[peer] else { return }
         let addresses = Paths.candidates(for: entry, local: localAddresses)
         guard !addresses.isEmpty else { return }
         statistics.punches &+= 1
@@ -160,7 +160,7 @@ extension SessionStateMachine {
     /// Punching has led to nothing: the two best members that are linked with both are asked to carry.
     private mutating func askForRelay(to peer: PeerID, at now: HostTime, into outbox: inout Outbox<SessionOutput>) {
         meetings.update(peer) { $0.relayAt = nil }
-        guard !isLinkAlive(peer, at: now), let secret = epochSecrets.first else { return }
+        guard !isLinkAlive(peer, at: now), let secret = dialSecret(for: peer) else { return }
         let relays = relays(to: peer)
         guard !relays.isEmpty else { return }
         statistics.relayDials &+= 1

@@ -60,12 +60,15 @@ public struct SessionStateMachine: Sendable {
         var leave: HostTime?
         var persist: HostTime?
         var reflection: HostTime?
+        /// The mesh is over, and this node stops then.
+        var end: HostTime?
 
         /// `distantFuture` when none is set.
         var least: HostTime {
             let never = HostTime.distantFuture
             let soon = min(tick ?? never, monitor ?? never, join ?? never)
-            return min(soon, hello ?? never, leave ?? never, min(persist ?? never, reflection ?? never))
+            let late = min(persist ?? never, reflection ?? never, end ?? never)
+            return min(soon, hello ?? never, leave ?? never, late)
         }
     }
 
@@ -80,6 +83,16 @@ public struct SessionStateMachine: Sendable {
     public internal(set) var statistics = SessionStatistics()
     /// Those that seal records, newest first.
     public internal(set) var epochSecrets: [GroupSecret] = []
+
+    /// Those of them that nobody who was removed can know; nil until the records have been looked at.
+    var safeEpochs: Set<SecretID>?
+    /// What the records say, as last told.
+    var membership = Membership()
+    /// Of members dialled more than once. Bounded by the members.
+    var pairSecrets: [PeerID: GroupSecret] = [:]
+    var dialTurns: [PeerID: Int] = [:]
+    /// The epoch secret that was newest here when a member was last linked.
+    var linkedUnder: [PeerID: SecretID] = [:]
 
     /// This node's own name, as its presence record says it.
     public internal(set) var name: String
@@ -203,7 +216,7 @@ public struct SessionStateMachine: Sendable {
         _ command: SessionCommand, at now: HostTime, into outbox: inout Outbox<SessionOutput>
     ) throws(CommandError) {
         switch command {
-        case .found(let label): try found(label: label, at: now, into: &outbox)
+        case .found(let label, let policies): try found(label: label, policies: policies, at: now, into: &outbox)
         case .resume(let state): try resume(state, at: now, into: &outbox)
         case .join(let ticket, let extra): try join(ticket, extraAddresses: extra, at: now, into: &outbox)
         case .linkEstablished(let link): linkEstablished(link, at: now, into: &outbox)
@@ -220,6 +233,8 @@ public struct SessionStateMachine: Sendable {
         case .publishRefused(let kind, let body, let error):
             publishRefused(kind, body, error, at: now, into: &outbox)
         case .recordVoided(let id): recordVoided(id, at: now, into: &outbox)
+        case .membership(let membership): adopt(membership, at: now, into: &outbox)
+        case .epochSecrets(let all, let safe): adoptSecrets(all, safe: safe, at: now, into: &outbox)
         case .voidAdmission(let record): voidAdmission(record, at: now, into: &outbox)
         case .setGenesis(let bytes): setGenesis(bytes, at: now, into: &outbox)
         case .beaconReceived(let datagram, let source): beaconReceived(datagram, from: source, at: now, into: &outbox)
@@ -249,6 +264,7 @@ public struct SessionStateMachine: Sendable {
         if readmissions.nextDeadline.isDue(at: now) { readmit(at: now, into: &outbox) }
         if timers.reflection.isDue(at: now) { renewReflection(at: now, into: &outbox) }
         if timers.persist.isDue(at: now) { persist(at: now, into: &outbox) }
+        if timers.end.isDue(at: now) { finishEnding(into: &outbox) }
     }
 
     public var nextDeadline: HostTime? {
@@ -324,7 +340,7 @@ public struct SessionStateMachine: Sendable {
 
     /// Every secret that may open a handshake now, epoch secrets first.
     var handshakeSecrets: [GroupSecret] {
-        var secrets = epochSecrets
+        var secrets = Array(handshakeEpochs)
         if let joining { secrets.append(joining.secret) }
         for invite in invitesInForce where !secrets.contains(where: { $0.id == invite.id }) {
             secrets.append(invite.secret)

@@ -5,9 +5,9 @@ import MeshBase
 public struct ProtocolEvent: Hashable, Sendable {
     /// Stable words: they stand in `starling events --json`.
     public enum Kind: String, Sendable, Hashable, CaseIterable {
-        case meshFounded, meshJoined, joinFailed
+        case meshFounded, meshJoined, joinFailed, meshEnded
         case memberAdmitted, memberAlive, memberSuspect, memberDead, memberLeft, memberReturned, memberRenamed
-        case memberRefused, identityConflict
+        case memberRefused, memberRemoved, secretRenewed, identityConflict
         case linkEstablished, linkLost, linkMoved, handshakeRefused, versionMismatch
         case inviteCreated, inviteRevoked
         case recordRefused, recordFork

@@ -117,10 +117,12 @@ public struct AcceptedRecord: Hashable, Sendable {
     public var lamport: UInt64
     /// The opened body.
     public var body: [UInt8]
+    /// The epoch secret that seals it.
+    public var epoch: SecretID
 
     public init(
         id: RecordID, kind: RecordKind, author: PeerID, incarnation: Incarnation, sequence: UInt64, lamport: UInt64,
-        body: [UInt8]
+        body: [UInt8], epoch: SecretID = SecretID(.zero)
     ) {
         self.id = id
         self.kind = kind
@@ -129,6 +131,7 @@ public struct AcceptedRecord: Hashable, Sendable {
         self.sequence = sequence
         self.lamport = lamport
         self.body = body
+        self.epoch = epoch
     }
 }
 

@@ -192,9 +192,14 @@ public enum GossipMessage: WireMessage {
     case relayed(RelayedMessage)
     /// 9: `u32 length | envelope | u32 length | envelope`: two records of one number.
     case fork([UInt8], [UInt8])
+    /// 20: `n u8 ≤ 64 | n × 16`: epoch secrets that the sender, a member, was not given.
+    case wantSecrets([SecretID])
+    /// 21: `n u8 ≤ 64 | n × 32`: what was asked for and is here.
+    case secrets([Bytes32])
 
     public static let maximumWanted = 256
     public static let maximumNeighbours = 64
+    public static let maximumSecrets = 64
 
     private enum Kind: UInt8 {
         case summary = 1
@@ -206,6 +211,8 @@ public enum GossipMessage: WireMessage {
         case acknowledgement = 7
         case relayed = 8
         case fork = 9
+        case wantSecrets = 20
+        case secrets = 21
     }
 
     public func encode(into writer: inout ByteWriter) {
@@ -242,6 +249,14 @@ public enum GossipMessage: WireMessage {
             writer.write(bytes: first)
             writer.write(UInt32(truncatingIfNeeded: second.count))
             writer.write(bytes: second)
+        case .wantSecrets(let ids):
+            writer.write(Kind.wantSecrets.rawValue)
+            writer.write(UInt8(truncatingIfNeeded: ids.count))
+            for id in ids { writer.write(id.value) }
+        case .secrets(let secrets):
+            writer.write(Kind.secrets.rawValue)
+            writer.write(UInt8(truncatingIfNeeded: secrets.count))
+            for secret in secrets { writer.write(secret) }
         }
     }
 
@@ -260,6 +275,8 @@ public enum GossipMessage: WireMessage {
         case .fork:
             let first = try Self.readEnvelope(bytes, &position)
             self = .fork(first, try Self.readEnvelope(bytes, &position))
+        case .wantSecrets: self = .wantSecrets(try Self.readSecretIDs(bytes, &position))
+        case .secrets: self = .secrets(try Self.readSecrets(bytes, &position))
         }
         try bytes.expectEnd(position)
     }
@@ -270,6 +287,24 @@ public enum GossipMessage: WireMessage {
         var ids: [RecordID] = []
         for _ in 0..<count { ids.append(RecordID(try bytes.readBytes32(&position))) }
         return ids
+    }
+
+    private static func readSecretIDs(
+        _ bytes: Span<UInt8>, _ position: inout Int
+    ) throws(WireError) -> [SecretID] {
+        let count = Int(try bytes.readUInt8(&position))
+        guard count <= maximumSecrets else { throw .limitExceeded }
+        var ids: [SecretID] = []
+        for _ in 0..<count { ids.append(SecretID(try bytes.readBytes16(&position))) }
+        return ids
+    }
+
+    private static func readSecrets(_ bytes: Span<UInt8>, _ position: inout Int) throws(WireError) -> [Bytes32] {
+        let count = Int(try bytes.readUInt8(&position))
+        guard count <= maximumSecrets else { throw .limitExceeded }
+        var secrets: [Bytes32] = []
+        for _ in 0..<count { secrets.append(try bytes.readBytes32(&position)) }
+        return secrets
     }
 
     private static func readNeighbours(_ bytes: Span<UInt8>, _ position: inout Int) throws(WireError) -> [PeerID] {

@@ -18,42 +18,16 @@ public struct RecordKind: RawRepresentable, Sendable, Hashable {
     public static let invite = RecordKind(rawValue: 3)
     /// A ticket is worth nothing from now on.
     public static let revoke = RecordKind(rawValue: 4)
+    /// A member is out of the mesh, for ever, and what it did beyond a stated point counts for nothing.
+    public static let remove = RecordKind(rawValue: 5)
+    /// A new epoch secret, sealed to each member, or several of them merged into one.
+    public static let epoch = RecordKind(rawValue: 6)
+    /// The mesh is over, for everybody.
+    public static let end = RecordKind(rawValue: 7)
     /// An attachment exists.
     public static let attachmentAdded = RecordKind(rawValue: 16)
     /// An attachment is gone, for everyone.
     public static let attachmentRemoved = RecordKind(rawValue: 17)
-}
-
-/// Body of GENESIS: `version u8 = 1 | nonce 32 | journal key 32 | label text`.
-public struct GenesisBody: WireMessage {
-    /// Random, so that two meshes founded with one label differ.
-    public var nonce: Bytes32
-    /// Key of the attachments' hash trees: strangers cannot test for a known file. Never changes.
-    public var journalKey: Bytes32
-    /// Shown to people; at most `WireLimits.maximumNameBytes` bytes. Never a secret and never an identity.
-    public var label: String
-
-    public init(nonce: Bytes32, journalKey: Bytes32, label: String) {
-        self.nonce = nonce
-        self.journalKey = journalKey
-        self.label = label
-    }
-
-    public func encode(into writer: inout ByteWriter) {
-        writer.write(UInt8(1))
-        writer.write(nonce)
-        writer.write(journalKey)
-        writer.write(text: label)
-    }
-
-    public init(decoding bytes: Span<UInt8>) throws(WireError) {
-        var position = 0
-        guard try bytes.readUInt8(&position) == 1 else { throw .unsupportedVersion }
-        nonce = try bytes.readBytes32(&position)
-        journalKey = try bytes.readBytes32(&position)
-        label = try bytes.readText(&position, maximum: WireLimits.maximumNameBytes)
-        try bytes.expectEnd(position)
-    }
 }
 
 /// Body of ADMIT: `version u8 = 1 | subject 32 | secret id 16 | name text`.

@@ -43,6 +43,8 @@ public enum SessionMessage: WireMessage {
         case invalidPresence = 3
         /// The invite of the link was revoked, or has expired, since the link was made.
         case inviteVoid = 4
+        /// The key of the newcomer was removed from the mesh, for ever.
+        case removed = 5
     }
 
     public enum ProbeOutcome: UInt8, Hashable, Sendable, CaseIterable {
@@ -58,7 +60,7 @@ public enum SessionMessage: WireMessage {
         public static let summaryEntries = 1024
         public static let wantEntries = 64
         public static let keepAliveEntries = 64
-        public static let epochSecrets = 16
+        public static let epochSecrets = 255
         public static let genesisBytes = 4096
     }
 

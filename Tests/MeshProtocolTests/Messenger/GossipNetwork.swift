@@ -22,6 +22,9 @@ final class GossipNetwork {
         var gossip: Gossip
         var accepted: [AcceptedRecord] = []
         var voided: [RecordID] = []
+        var muted: [RecordID] = []
+        var membership: Membership?
+        var secrets: (all: [GroupSecret], safe: [GroupSecret])?
         var voidAdmissions: [AcceptedRecord] = []
         var disk: [RecordID: [UInt8]] = [:]
         var published: [UInt64: RecordID] = [:]
@@ -307,6 +310,9 @@ final class GossipNetwork {
                 transmit(bytes, from: position, to: peer, isReliable: isReliable)
             case .recordAccepted(let record): node.accepted.append(record)
             case .recordVoided(let id): node.voided.append(id)
+            case .recordMuted(let id, _): node.muted.append(id)
+            case .membership(let membership): node.membership = membership
+            case .epochSecrets(let all, let safe): node.secrets = (all, safe)
             case .voidAdmission(let record): node.voidAdmissions.append(record)
             case .persist(let id, let bytes): node.disk[id] = bytes
             case .published(let token, let id): node.published[token.value] = id

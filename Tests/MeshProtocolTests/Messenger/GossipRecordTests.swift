@@ -451,7 +451,7 @@ struct `A fork` {
         network.inject(bundle([rival]), from: 0, to: 1)
         #expect(network.nodes[1].gossip.genesis != nil)
         #expect(network.nodes[1].gossip.records.count == 1)
-        #expect(network.nodes[1].gossip.isAuthorised(network.nodes[1].id), "a right to write does not lapse")
+        #expect(network.nodes[1].gossip.isMember(network.nodes[1].id), "a right to write does not lapse")
         try network.publish(1, "still here")
         #expect(network.nodes[1].gossip.records.count == 2)
     }

@@ -65,10 +65,10 @@ import Testing
         #expect((250...310).contains(tried))
     }
 
-    @Test func `at most 17 secrets are tried on one beacon`() {
+    @Test func `at most 20 secrets are tried on one beacon`() {
         var random = RandomStream(testSeed: 1)
         var discovery = Discovery()
-        let others = (0..<17).map {
+        let others = (0..<20).map {
             GroupSecret(secret: SecretBytes(copying: [UInt8](repeating: UInt8(100 + $0), count: 32)))
         }
         let bytes = Discovery.seal(beacon, under: secret, random: &random)
