@@ -7,6 +7,7 @@ extension NodeOptions {
         [
             "name": .string(name), "stateDirectory": .string(stateDirectory),
             "controlSocketPath": .string(controlSocketPath), "meshLabel": meshLabel.map(JSONValue.string) ?? .null,
+            "policyText": policyText.map(JSONValue.string) ?? .null,
             "port": .integer(Int64(port)), "isPortFixed": .bool(isPortFixed),
             "bindAddresses": .array(bindAddresses.map(JSONValue.string)), "discovery": .bool(discovery),
             "ephemeral": .bool(ephemeral), "hostClockOffsetNanoseconds": .integer(hostClockOffsetNanoseconds),
@@ -25,6 +26,7 @@ extension NodeOptions {
         else { return nil }
         self.init(name: name, stateDirectory: state, controlSocketPath: socket)
         meshLabel = value["meshLabel"]?.stringValue
+        policyText = value["policyText"]?.stringValue
         port = value["port"]?.integerValue.flatMap { UInt16(exactly: $0) } ?? port
         isPortFixed = value["isPortFixed"]?.boolValue ?? false
         bindAddresses = value["bindAddresses"]?.arrayValue?.compactMap(\.stringValue) ?? []

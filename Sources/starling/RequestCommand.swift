@@ -19,6 +19,7 @@ struct RequestCommand {
             throw CommandFailure.usage("\(invocation.verb) cannot be run here", hint: "starling help")
         }
         let name = settings["node"]
+        try confirm()
         var worst: CommandFailure?
         for request in requests {
             // One connection a request: an answer cut short by a failure leaves nothing behind for the next.
@@ -34,6 +35,26 @@ struct RequestCommand {
         }
         return worst?.exit ?? .done
     }
+
+    /// What cannot be undone is asked about, where somebody is there to answer.
+    private func confirm() throws {
+        guard let question = Self.questions[invocation.verb], !invocation.flag("yes"),
+            ProcessEnvironment.isTerminal(0), ProcessEnvironment.isTerminal(2)
+        else { return }
+        guard !invocation.flag("no-input") else {
+            throw CommandFailure.usage("this would be asked first", hint: "starling \(invocation.verb) --yes")
+        }
+        StandardStream.talk(text: "\(question)? [y/N] ")
+        guard ["y", "yes"].contains((readLine() ?? "").lowercased()) else {
+            throw CommandFailure(
+                code: "failed", message: "nothing was done", hint: "starling \(invocation.verb) --yes", exit: .failed)
+        }
+    }
+
+    private static let questions = [
+        "end": "end the mesh for everybody; nobody can undo it",
+        "remove": "put the member out of the mesh for ever",
+    ]
 
     private final class OutputEnd {
         var end: StandardStream.End?

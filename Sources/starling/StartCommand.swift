@@ -57,6 +57,7 @@ struct StartCommand {
         var options = NodeOptions(
             name: name, stateDirectory: directory, controlSocketPath: try command.paths.controlSocket(for: name))
         options.meshLabel = invocation.text("mesh")
+        options.policyText = invocation.text("policy")
         if let port = invocation.integer("port").flatMap({ UInt16(exactly: $0) }) {
             options.port = port
             options.isPortFixed = true

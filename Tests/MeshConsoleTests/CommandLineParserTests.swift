@@ -42,7 +42,7 @@ private func failure(_ words: [String], isREPL: Bool = false) -> CommandFailure?
     }
 
     @Test func `a word is not answered with another one that merely looks alike`() {
-        #expect(failure(["end"])?.hint == "starling help")
+        #expect(failure(["egg"])?.hint == "starling help")
         #expect(failure(["snd"])?.hint == "did you mean starling send?")
         #expect(failure(["pers"])?.hint == "did you mean starling peers?")
     }

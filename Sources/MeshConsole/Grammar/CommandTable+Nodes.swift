@@ -29,7 +29,13 @@ extension CommandTable {
                 "State lives in $XDG_STATE_HOME/starling/NAME, or under STARLING_STATE.",
             ],
             options: startOptions
-                + [OptionSpecification("mesh", .text, "LABEL", "what to call the mesh this start founds")]
+                + [
+                    OptionSpecification("mesh", .text, "LABEL", "what to call the mesh this start founds"),
+                    OptionSpecification(
+                        "policy", .text, "RIGHTS",
+                        "who may invite, remove and end in it, for good: creator, admitter, members",
+                        default: "invite=members,remove=admitter,end=members"),
+                ]
                 + startTestHooks,
             examples: [
                 Example("starling up", "start, and print an invite for the others"),
@@ -127,6 +133,31 @@ extension CommandTable {
             examples: [
                 Example("starling invite revoke 3fa2", "nobody joins with it from now on"),
                 Example("starling invite ls", "where the ids are"),
+            ]),
+        VerbSpecification(
+            "remove", "put a member out of the mesh, for ever",
+            details: [
+                "All close their links to it, its key lets nobody in any more, and the group secret changes: it reads "
+                    + "nothing that is sent after. What it has already stays with it. Invites made before are void, "
+                    + "since it has read them.",
+                "By default the creator of the mesh and whoever admitted the member may do this. In a terminal it is "
+                    + "asked first; --yes answers.",
+            ],
+            arguments: [ArgumentSpecification("NAME", .peer, "the member, or the first digits of its id")],
+            examples: [
+                Example("starling remove cyd", "cyd is out; the others go on"),
+                Example("starling remove cyd --yes && starling invite", "without a question, then a new invite"),
+            ]),
+        VerbSpecification(
+            "end", "end the mesh for everybody",
+            details: [
+                "Every member's node says so and stops; who is away learns it from whoever it meets. It cannot be "
+                    + "undone, and files that were not taken out with `journal get` stay in the state directories.",
+                "By default any member may do this. In a terminal it is asked first; --yes answers.",
+            ],
+            examples: [
+                Example("starling end", "the mesh is over, for all"),
+                Example("starling leave", "what to type to go alone"),
             ]),
         VerbSpecification(
             "leave", "leave the activity; the node stays up",

@@ -34,8 +34,9 @@ public enum ControlRequest {
     /// The requests of a verb, in order; `nil` when no node carries it out.
     public static func make(_ invocation: Invocation, _ surroundings: Surroundings) -> [JSONValue]? {
         switch invocation.verb {
-        case "status", "peers", "members", "links", "clock", "session", "metrics", "leave", "down":
+        case "status", "peers", "members", "links", "clock", "session", "metrics", "leave", "end", "down":
             return [["verb": .string(invocation.verb)]]
+        case "remove": return [["verb": "remove", "name": text(invocation.argument(0))]]
         case "why": return [["verb": "why", "name": text(invocation.argument(0))]]
         case "events": return [events(invocation)]
         case "send": return [send(invocation, surroundings)]

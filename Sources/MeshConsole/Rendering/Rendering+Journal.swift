@@ -13,6 +13,12 @@ extension Rendering {
         case "starling/journal.verify/1": return verified(object["attachments"]?.arrayValue ?? [])
         case "starling/invite.ls/1": return invites(object["invites"]?.arrayValue ?? [])
         case "starling/invite.revoke/1": return ["revoked \(shortID(object["id"], digits: 8))"]
+        case "starling/remove/1":
+            return [
+                "removed \(text(object["name"])); the group secret has changed",
+                "invites made before are void; a new one: starling invite",
+            ]
+        case "starling/end/1": return ["ended “\(text(object["mesh"]))” for everybody; the nodes stop"]
         case "starling/leave/1": return ["left; the node stays up"]
         case "starling/down/1": return ["\(text(object["name"])) is stopping"]
         case "starling/log/1":

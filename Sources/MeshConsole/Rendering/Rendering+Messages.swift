@@ -61,6 +61,8 @@ extension Rendering {
         "joinFailed": ("could not join", .bad), "memberAdmitted": ("was admitted", .good),
         "memberAlive": ("is alive", .good), "memberSuspect": ("does not answer", .warning),
         "memberDead": ("is gone", .bad), "memberLeft": ("left", .plain), "memberReturned": ("is back", .good),
+        "memberRemoved": ("was removed from the mesh", .warning), "meshEnded": ("ended the mesh", .warning),
+        "secretRenewed": ("has a new group secret", .plain),
         "memberRenamed": ("has a new name", .plain), "memberRefused": ("was refused", .bad),
         "identityConflict": ("runs twice with one identity", .bad), "linkEstablished": ("is linked", .good),
         "linkLost": ("is not linked any more", .warning), "linkMoved": ("has a new address", .plain),
