@@ -42,6 +42,7 @@ public actor Coordinator {
     /// As of the last input: asking the machine would copy it.
     private(set) var nextDeadline: HostTime?
     var current: CoordinatorStateMachine { machine }
+    func reading(at now: HostTime) -> MeshClockReading? { machine.reading(at: now) }
 
     private func receive(_ bytes: [UInt8], from peer: PeerID, at now: HostTime) {
         do {

@@ -32,38 +32,6 @@ struct EventLog: Sendable {
     }
 }
 
-/// A message of another member, kept for `inbox`.
-public struct ReceivedMessage: Hashable, Sendable {
-    public var fromName: String
-    public var message: UserMessage
-}
-
-/// The last messages, as many as fit by number and by bytes; oldest dropped first and counted.
-struct MessageBox: Sendable {
-    static let capacity = 1024
-    static let capacityBytes = 16 << 20
-
-    private(set) var messages: [ReceivedMessage] = []
-    private var keptBytes = 0
-    private(set) var receivedCount = 0
-    private(set) var receivedBytes = 0
-
-    var droppedCount: Int { receivedCount - messages.count }
-
-    mutating func append(_ message: ReceivedMessage) {
-        receivedCount += 1
-        receivedBytes += message.message.payload.count
-        messages.append(message)
-        keptBytes += message.message.payload.count
-        var surplus = 0
-        while messages.count - surplus > Self.capacity || keptBytes > Self.capacityBytes {
-            keptBytes -= messages[surplus].message.payload.count
-            surplus += 1
-        }
-        messages.removeFirst(surplus)
-    }
-}
-
 /// ISO 8601 in UTC, milliseconds: the display form of a wall-clock instant.
 func timestampText(_ wallSeconds: Double) -> String {
     let milliseconds = Int64((wallSeconds * 1000).rounded(.down))

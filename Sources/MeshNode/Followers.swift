@@ -17,10 +17,12 @@ struct Followers {
         events.removeAll { !$0.send(object) }
     }
 
-    mutating func publish(_ message: ReceivedMessage, counting box: MessageBox) {
+    mutating func publish(_ content: ReceivedContent, fromName: String, counting box: MessageBox) {
         if !messages.isEmpty {
-            let object = Documents.message(message)
-            messages.removeAll { !$0.send(object) }
+            for message in content.messages {
+                let object = Documents.message(ReceivedMessage(fromName: fromName, message: message))
+                messages.removeAll { !$0.send(object) }
+            }
         }
         if !counts.isEmpty {
             let object = Documents.count(box)

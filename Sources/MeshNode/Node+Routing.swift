@@ -46,7 +46,8 @@ extension Node {
         case .persistRecord(let id, let bytes): work.records.append(StoredRecord(id: id, bytes: bytes))
         case .published(let token, let id): waiting.published(token, record: id)
         case .publishRefused(let kind, let body, let error): route(refused: kind, body, error)
-        case .userMessage(let message): receive(message, at: now)
+        case .userMessage(let message): receive(.one(message))
+        case .userMessages(let batch): receive(.several(batch))
         case .messageSettled(let token, let outcome): waiting.settle(token, .message(outcome))
         case .event(let event): note(event, at: now)
         }
@@ -167,7 +168,10 @@ extension Node {
         case .send(let message, let peer, let priority, let isReliable):
             send(.coordinator, message.encoded, to: peer, priority, isReliable)
         case .orderChanged: break
-        case .event(let event): note(event, at: now)
+        case .event(let event):
+            // The gossip judges deadlines by the clock, and this one has just become another.
+            if [.clockSteady, .clockStepped, .clockMerged].contains(event.kind) { roundTripsDue = now }
+            note(event, at: now)
         }
     }
 
@@ -234,10 +238,10 @@ extension Node {
         return member
     }
 
-    private func receive(_ message: UserMessage, at now: HostTime) {
-        tellObserver(.message(message))
-        let received = ReceivedMessage(fromName: name(of: message.from), message: message)
-        messages.append(received)
-        followers.publish(received, counting: messages)
+    private func receive(_ content: ReceivedContent) {
+        for message in content.messages { tellObserver(.message(message)) }
+        let name = name(of: content.from)
+        messages.append(content, fromName: name)
+        followers.publish(content, fromName: name, counting: messages)
     }
 }

@@ -46,6 +46,7 @@ extension Node {
         if now >= roundTripsDue {
             roundTripsDue = now + .milliseconds(500)
             for command in await messenger.roundTrips() { work.session.append(.command(command)) }
+            work.messenger.append(.gossip(.meshClock(await coordinator.reading(at: now))))
         }
         _ = environment.transport.receiveBeacons(limit: 16) { bytes, source in
             work.session.append(.command(.beaconReceived(bytes, from: source)))

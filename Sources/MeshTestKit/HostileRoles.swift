@@ -65,7 +65,7 @@ struct Forger: HostileRole {
             let recipient = hands.members.first(where: { $0.peer == peer })
         else { return }
         let message = DirectMessage(
-            isReliable: true, incarnation: victim.incarnation, sequence: 1, base: 1, lamport: 1,
+            isReliable: true, sequence: 1, base: 1, lamport: 1,
             payload: Array("forged in the name of \(victim.name)".utf8))
         let inner = GossipMessage.direct(message).encoded
         var relayed = RelayedMessage(
@@ -187,7 +187,7 @@ struct LamportLiar: HostileRole {
             signer: hands.identity.signing)
         if let record { hands.say(.gossip, hands.bundle([record]), to: peer) }
         let message = DirectMessage(
-            isReliable: true, incarnation: hands.identity.incarnation, sequence: count % 2 == 0 ? .max : count,
+            isReliable: true, sequence: count % 2 == 0 ? .max : count,
             base: 1, lamport: .max, payload: Array("late".utf8))
         hands.say(.gossip, GossipMessage.direct(message).encoded, to: peer)
         let acknowledgement = MessageAcknowledgement(incarnation: hands.identity.incarnation, next: .max)
@@ -227,8 +227,7 @@ struct Flooder: HostileRole {
             }
         case 4:
             let message = DirectMessage(
-                isReliable: false, incarnation: hands.identity.incarnation, sequence: UInt64(count), base: 1,
-                lamport: 1,
+                isReliable: false, sequence: UInt64(count), base: 1, lamport: 1,
                 payload: hands.random.bytes(20_000))
             hands.say(.gossip, GossipMessage.direct(message).encoded, to: peer, isReliable: false)
         default:

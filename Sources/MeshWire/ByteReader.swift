@@ -37,6 +37,25 @@ extension Span where Element == UInt8 {
         Int64(bitPattern: try readInteger(&position, byteCount: 8))
     }
 
+    /// A number as `ByteWriter.write(variable:)` writes it. Every number has one form: a longer one, and one beyond 64
+    /// bits, is refused.
+    @inlinable
+    public func readVariable(_ position: inout Int) throws(WireError) -> UInt64 {
+        var value: UInt64 = 0
+        var shift: UInt64 = 0
+        while true {
+            let byte = try readUInt8(&position)
+            // The tenth byte holds the 64th bit alone.
+            guard shift < 63 || byte <= 1 else { throw .invalidValue }
+            value |= UInt64(byte & 0x7f) << shift
+            guard byte & 0x80 != 0 else {
+                guard byte != 0 || shift == 0 else { throw .invalidValue }
+                return value
+            }
+            shift += 7
+        }
+    }
+
     @inlinable
     func readInteger(_ position: inout Int, byteCount: Int) throws(WireError) -> UInt64 {
         guard count - position >= byteCount else { throw .truncated }

@@ -23,6 +23,10 @@ public struct ByteWriter: Sendable {
         for offset in 0..<byteCount { bytes.append(UInt8(truncatingIfNeeded: value >> UInt64(8 * offset))) }
     }
 
+    /// A number in seven bits a byte, the least first, the top bit of each byte telling that another follows: 1 to 10
+    /// bytes, as few as the number needs.
+    public mutating func write(variable value: UInt64) { bytes.appendVariable(value) }
+
     public mutating func write(_ value: Bytes16) { value.append(to: &bytes) }
     public mutating func write(_ value: Bytes32) { value.append(to: &bytes) }
     public mutating func write(bytes value: some Collection<UInt8>) { bytes.append(contentsOf: value) }
@@ -43,6 +47,18 @@ public struct ByteWriter: Sendable {
         write(address.family.rawValue)
         write(bytes: address.addressBytes)
         write(address.port)
+    }
+}
+
+extension [UInt8] {
+    /// See `ByteWriter.write(variable:)`.
+    public mutating func appendVariable(_ value: UInt64) {
+        var rest = value
+        while rest >= 0x80 {
+            append(UInt8(truncatingIfNeeded: rest) | 0x80)
+            rest >>= 7
+        }
+        append(UInt8(truncatingIfNeeded: rest))
     }
 }
 

@@ -51,14 +51,14 @@ import Testing
 
     @Test func `MSG-04 what the message box dropped is a number of its own, never an element among the messages`() {
         var box = MessageBox()
-        for index in 0..<(MessageBox.capacity + 7) {
+        for index in 0..<(MessageBox.capacityPerSender + 7) {
             let message = UserMessage(
                 from: PeerID(.zero), mode: .unreliable, lamport: UInt64(index), payload: Array("text".utf8))
-            box.append(ReceivedMessage(fromName: "ana", message: message))
+            box.append(.one(message), fromName: "ana")
         }
 
         let shown = box.messages.map(Documents.message)
-        #expect(shown.count == MessageBox.capacity)
+        #expect(shown.count == MessageBox.capacityPerSender)
         #expect(
             shown.allSatisfy { $0["schema"]?.stringValue == "starling/inbox/1" && $0["text"]?.stringValue == "text" })
         #expect(Documents.count(box)["dropped"]?.integerValue == 7)

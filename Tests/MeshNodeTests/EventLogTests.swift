@@ -36,15 +36,15 @@ import Testing
 
     @Test func `MSG-05 the message box counts exactly what it dropped`() {
         var box = MessageBox()
-        for index in 0..<(MessageBox.capacity + 1_000) {
+        for index in 0..<(MessageBox.capacityPerSender + 1_000) {
             let message = UserMessage(
                 from: PeerID(.zero), mode: .reliable, lamport: UInt64(index), payload: [1, 2, 3])
-            box.append(ReceivedMessage(fromName: "ana", message: message))
+            box.append(.one(message), fromName: "ana")
         }
 
         #expect(box.droppedCount == 1_000)
-        #expect(box.receivedCount == MessageBox.capacity + 1_000)
-        #expect(box.receivedBytes == 3 * (MessageBox.capacity + 1_000))
+        #expect(box.receivedCount == MessageBox.capacityPerSender + 1_000)
+        #expect(box.receivedBytes == 3 * (MessageBox.capacityPerSender + 1_000))
         #expect(box.messages.first?.message.lamport == 1_000)
     }
 
@@ -53,7 +53,7 @@ import Testing
         for index in 0..<100 {
             let payload = [UInt8](repeating: 0x2e, count: 256 << 10)
             let message = UserMessage(from: PeerID(.zero), mode: .reliable, lamport: UInt64(index), payload: payload)
-            box.append(ReceivedMessage(fromName: "ana", message: message))
+            box.append(.one(message), fromName: "ana")
         }
 
         #expect(box.messages.count == MessageBox.capacityBytes / (256 << 10))

@@ -47,7 +47,7 @@ import Testing
         let scene = try scene(seed: 42)
         for (number, isReliable) in [(UInt64(1), true), (2, false)] {
             let message = DirectMessage(
-                isReliable: isReliable, incarnation: scene.guest.identity.incarnation, sequence: number, base: 1,
+                isReliable: isReliable, sequence: number, base: 1,
                 lamport: 1, payload: Array("hello from nobody".utf8))
             try scene.guest.say(.gossip, GossipMessage.direct(message).encoded, to: scene.member)
         }

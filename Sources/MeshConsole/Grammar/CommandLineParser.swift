@@ -244,6 +244,12 @@ public struct CommandLineParser: Sendable {
         if scan.options["unreliable"] != nil, scan.options["ordered"] != nil {
             throw usage("--unreliable and --ordered exclude each other", hint: usageLine(verb))
         }
+        if let deadline = scan.options["deadline"]?.numberValue {
+            guard scan.options["unreliable"] != nil else {
+                throw usage("--deadline goes with --unreliable", hint: usageLine(verb))
+            }
+            guard deadline <= 60 else { throw usage("--deadline is at most 60s", hint: usageLine(verb)) }
+        }
         if scan.arguments.isEmpty, scan.options["size"] == nil {
             throw usage("send needs TEXT", hint: usageLine(verb))
         }

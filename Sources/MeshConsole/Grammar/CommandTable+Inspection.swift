@@ -75,8 +75,12 @@ extension CommandTable {
                     "TEXT", .text, "the message; - reads it from standard input", required: false)
             ],
             options: [
-                OptionSpecification("to", .peer, "NAME", "this member only", default: "everybody", repeats: true),
+                OptionSpecification(
+                    "to", .peer, "NAME", "this member only; several: NAME,NAME or again", default: "everybody",
+                    repeats: true),
                 OptionSpecification("unreliable", nil, "", "at most once, no waiting: for what is soon out of date"),
+                OptionSpecification(
+                    "deadline", .duration, "SPAN", "with --unreliable: dropped when it would come later than this"),
                 OptionSpecification("ordered", nil, "", "in the same order everywhere", hidden: true),
                 OptionSpecification(
                     "repeat", .count(1...1_000_000), "N", "test hook: send it this often", default: "1",
@@ -85,8 +89,8 @@ extension CommandTable {
             ],
             examples: [
                 Example("starling send \"popcorn?\"", "to everybody"),
-                Example("starling send --to ben --to cyd \"just us\"", "to two members"),
-                Example("uptime | starling send -", "what another program prints"),
+                Example("starling send --to ben,cyd \"just us\"", "to two members"),
+                Example("starling send --unreliable --deadline 50ms \"x 12 y 40\"", "now or never"),
             ]),
         VerbSpecification(
             "inbox", "messages that arrived",

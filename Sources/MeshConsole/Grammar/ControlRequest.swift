@@ -115,11 +115,15 @@ public enum ControlRequest {
         let argument = invocation.argument(0) ?? ""
         let mode: JSONValue =
             invocation.flag("unreliable") ? "unreliable" : invocation.flag("ordered") ? "ordered" : "reliable"
-        return [
+        var request: JSONValue = [
             "verb": "send", "text": .string(argument == "-" ? surroundings.input ?? "" : argument),
             "to": .array(invocation.texts("to").map(JSONValue.string)), "mode": mode,
             "repeat": .integer(invocation.integer("repeat") ?? 1), "sizeBytes": invocation.options["size"] ?? .null,
         ]
+        if let deadline = invocation.options["deadline"], case .object(let members) = request {
+            request = .object(members + [.init("deadlineSeconds", deadline)])
+        }
+        return request
     }
 
     private static func text(_ value: String?) -> JSONValue { value.map(JSONValue.string) ?? .null }

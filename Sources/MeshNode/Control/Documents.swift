@@ -28,11 +28,24 @@ enum Documents {
             "storage": snapshot.storageTrouble.map { error in
                 ["code": .string(error.code), "message": .string(error.message), "hint": .string(error.hint)]
             } ?? .null,
-            "clock": clock(snapshot),
+            "messages": messages(snapshot), "clock": clock(snapshot),
             "faults": [
                 "refusedCommands": count(snapshot.faults.refusedCommands),
                 "malformedMessages": count(snapshot.faults.malformedMessages ?? 0),
             ],
+        ]
+    }
+
+    /// What was dropped, by reason, is of unreliable messages.
+    private static func messages(_ snapshot: NodeSnapshot) -> JSONValue {
+        let gossip = snapshot.gossip
+        return [
+            "sent": .integer(Int64(gossip.messagesSent)), "received": .integer(Int64(gossip.messagesReceived)),
+            "failed": .integer(Int64(gossip.messagesFailed)),
+            "droppedNoRoute": .integer(Int64(gossip.unreliableDroppedNoRoute)),
+            "droppedQueueFull": count(snapshot.messenger.unreliableDroppedQueueFull),
+            "droppedLateHere": count(snapshot.linkTable.lateMessages),
+            "droppedLateOnArrival": .integer(Int64(gossip.unreliableDroppedLate)),
         ]
     }
 
@@ -109,7 +122,7 @@ enum Documents {
                 "congestionWindowBytes": .integer(Int64(link.congestionWindowBytes)),
                 "pacingBytesPerSecond": .integer(integer(link.pacingBytesPerSecond)),
                 "mtuBytes": .integer(Int64(link.datagramBytes)), "gso": .bool(snapshot.transport.usesSegmentation),
-                "queueBytes": .integer(Int64(link.queueBytes)),
+                "queueBytes": .integer(Int64(link.queueBytes)), "lateMessages": count(link.lateMessages),
             ]
         }
         let carried = snapshot.relaying

@@ -9,23 +9,42 @@ enum SendVerb: ControlVerb {
     static func perform(_ call: ControlCall, on node: isolated Node, at now: HostTime) async throws(NodeError) {
         guard let text = call.text("text") else { throw .usage("send what?", hint: "starling send TEXT") }
         try node.requireMesh()
-        var recipients: [PeerID] = []
-        for name in call.texts("to") { recipients.append(try node.member(named: name).peer) }
+        let recipients = try recipients(call.texts("to"), on: node)
         let repetitions = call.integer("repeat") ?? 1
         guard (1...maximumRepeat).contains(repetitions) else {
             throw .usage("--repeat is 1 to \(maximumRepeat)", hint: "starling send TEXT --repeat 100")
         }
         let mode = try deliveryMode(call.text("mode") ?? "reliable")
+        let span = try expiry(call, mode)
         let payload = sized(Array(text.utf8), call.integer("sizeBytes"))
         guard payload.count <= WireLimits.maximumMessageBytes else {
             throw NodeError(CommandError.limitExceeded(limit: WireLimits.maximumMessageBytes, actual: payload.count))
         }
         let everyone = node.members.filter { !$0.isLocal && ($0.state == .alive || $0.state == .suspect) }.map(\.peer)
         let batch = SendBatch(
-            payload: payload, recipients: recipients.isEmpty ? nil : recipients, mode: mode,
+            payload: payload, recipients: recipients.isEmpty ? nil : recipients, mode: mode, expiry: span,
             names: (recipients.isEmpty ? everyone : recipients).map(node.name(of:)), total: repetitions,
             deadline: now + node.timeout(call), reply: call.reply)
         await SendBatch.begin(batch, on: node, at: now)
+    }
+
+    /// Names, or several in one text with commas between them; a name that has commas itself is taken whole.
+    private static func recipients(_ texts: [String], on node: isolated Node) throws(NodeError) -> [PeerID] {
+        var recipients: [PeerID] = []
+        for text in texts {
+            let isName = node.members.contains { !$0.isLocal && $0.name == text }
+            let names = isName ? [text] : text.split(separator: ",").map(String.init)
+            for name in names { recipients.append(try node.member(named: name).peer) }
+        }
+        return recipients
+    }
+
+    private static func expiry(_ call: ControlCall, _ mode: DeliveryMode) throws(NodeError) -> TimeSpan? {
+        guard let seconds = call.number("deadlineSeconds") else { return nil }
+        let hint = "starling send TEXT --unreliable --deadline 50ms"
+        guard mode == .unreliable else { throw .usage("only unreliable messages have a deadline", hint: hint) }
+        guard seconds > 0, seconds <= 60 else { throw .usage("a deadline is at most 60 s", hint: hint) }
+        return .seconds(seconds)
     }
 
     private static func deliveryMode(_ text: String) throws(NodeError) -> DeliveryMode {
@@ -59,6 +78,7 @@ struct SendBatch: Sendable {
     var payload: [UInt8]
     var recipients: [PeerID]?
     var mode: DeliveryMode
+    var expiry: TimeSpan?
     var names: [String]
     var total: Int
     var deadline: HostTime
@@ -106,7 +126,8 @@ struct SendBatch: Sendable {
         do throws(NodeError) {
             try await node.submitToGossip(
                 .sendUserMessage(
-                    payload: batch.payload, recipients: batch.recipients, mode: batch.mode, token: token), at: now)
+                    payload: batch.payload, recipients: batch.recipients, mode: batch.mode, deadline: batch.expiry,
+                    token: token), at: now)
         } catch {
             guard error.code == "queueFull", now < batch.deadline else {
                 node.waiting.fail(token, error)

@@ -15,9 +15,13 @@ struct OutgoingStream: Sendable {
     }
 
     struct Item: Sendable {
+        /// Of the first message.
         let sequence: UInt64
         let lamport: UInt64
+        /// Messages in the payload; more than one are packed.
+        let count: Int
         let payload: [UInt8]
+        let audience: DirectMessage.Audience
         /// Names the message in the table of those not settled.
         let number: UInt64
         let submittedAt: HostTime
@@ -26,6 +30,7 @@ struct OutgoingStream: Sendable {
     /// Not acknowledged, rising without gaps.
     private(set) var items: [Item] = []
     private(set) var byteCount = 0
+    private(set) var messageCount = 0
     private(set) var nextSequence: UInt64 = 1
     /// How many of `items`, from the first, were sent on the present route.
     var sentCount = 0
@@ -40,19 +45,22 @@ struct OutgoingStream: Sendable {
     /// The least number that may still come.
     var base: UInt64 { items.first?.sequence ?? nextSequence }
 
-    mutating func append(_ payload: [UInt8], lamport: UInt64, number: UInt64, at now: HostTime) {
+    mutating func append(_ message: OutgoingContent, lamport: UInt64, number: UInt64, at now: HostTime) {
         if items.isEmpty { progressAt = now }
         items.append(
-            Item(sequence: nextSequence, lamport: lamport, payload: payload, number: number, submittedAt: now))
-        nextSequence &+= 1
-        byteCount += payload.count
+            Item(
+                sequence: nextSequence, lamport: lamport, count: message.count, payload: message.payload,
+                audience: message.audience, number: number, submittedAt: now))
+        nextSequence &+= UInt64(message.count)
+        byteCount += message.payload.count
+        messageCount += message.count
     }
 
     /// Takes what lies below `next` out; a number never sent is ignored.
     mutating func acknowledge(below next: UInt64, at now: HostTime) -> [Item] {
         guard next <= nextSequence, next > base else { return [] }
         progressAt = now
-        return removeFirst(Int(next - base))
+        return removeFirst(items.partitionPoint { $0.sequence &+ UInt64($0.count) <= next })
     }
 
     /// Gives up everything submitted before `limit`.
@@ -67,6 +75,7 @@ struct OutgoingStream: Sendable {
         items.removeFirst(count)
         for (position, item) in removed.enumerated() {
             byteCount -= item.payload.count
+            messageCount -= item.count
             if position < sentCount { sentByteCount -= item.payload.count }
         }
         sentCount = max(0, sentCount - count)
@@ -82,11 +91,26 @@ struct OutgoingStream: Sendable {
     }
 }
 
+/// What is to be sent to some recipients: one message, or a batch.
+struct OutgoingContent: Sendable {
+    var count: Int
+    var payload: [UInt8]
+    var audience: DirectMessage.Audience
+}
+
 /// Reliable messages of one sender in one of its process lives, put in order.
 struct IncomingStream: Sendable {
     struct Received: Sendable {
         let lamport: UInt64
+        /// Messages in the payload; more than one are packed.
+        let count: Int
         let payload: [UInt8]
+
+        init(_ message: DirectMessage) {
+            lamport = message.lamport
+            count = message.count
+            payload = message.payload
+        }
     }
 
     enum Arrival: Sendable {
@@ -109,20 +133,22 @@ struct IncomingStream: Sendable {
 
     init(at now: HostTime) { usedAt = now }
 
-    mutating func receive(_ message: DirectMessage, maximumMessages: Int, maximumBytes: Int) -> Arrival {
-        guard message.sequence < .max else { return .overCap }
+    mutating func receive(_ message: DirectMessage, limits: GossipConfiguration) -> Arrival {
+        guard message.sequence < .max - UInt64(message.count) else { return .overCap }
         var delivered = skip(below: message.base)
         guard message.sequence >= next else { return delivered.isEmpty ? .duplicate : .delivered(delivered) }
-        let received = Received(lamport: message.lamport, payload: message.payload)
+        let received = Received(message)
         if message.sequence == next {
             delivered.append(received)
-            next += 1
+            next += UInt64(message.count)
             delivered.append(contentsOf: takeInOrder())
             return .delivered(delivered)
         }
         guard held[message.sequence] == nil else { return delivered.isEmpty ? .duplicate : .delivered(delivered) }
-        let isInReach = message.sequence - next <= UInt64(max(0, maximumMessages))
-        guard isInReach, heldByteCount + message.payload.count <= maximumBytes else {
+        let isInReach = message.sequence - next <= UInt64(max(0, limits.maximumQueuedMessages))
+        guard isInReach, held.count < limits.maximumQueuedItems,
+            heldByteCount + message.payload.count <= limits.maximumQueuedBytes
+        else {
             return delivered.isEmpty ? .overCap : .delivered(delivered)
         }
         held[message.sequence] = received
@@ -145,7 +171,7 @@ struct IncomingStream: Sendable {
         while let received = held.removeValue(forKey: next) {
             heldByteCount -= received.payload.count
             delivered.append(received)
-            next += 1
+            next += UInt64(received.count)
         }
         return delivered
     }

@@ -7,18 +7,41 @@ extension Gossip {
     // MARK: Sending
 
     mutating func sendUserMessage(
-        _ payload: [UInt8], to recipients: [PeerID]?, mode: DeliveryMode, token: CommandToken, at now: HostTime,
-        into outbox: inout Outbox<GossipOutput>
+        _ payload: [UInt8], to recipients: [PeerID]?, mode: DeliveryMode, deadline: TimeSpan?, token: CommandToken,
+        at now: HostTime, into outbox: inout Outbox<GossipOutput>
     ) throws(CommandError) {
         let limit = WireLimits.maximumMessageBytes
         guard payload.count <= limit else { throw .limitExceeded(limit: limit, actual: payload.count) }
         guard log.genesisID != nil else { throw .noMesh }
+        guard deadline == nil || mode == .unreliable else { throw .invalid(field: "deadline") }
         let known = resolve(recipients)
         switch mode {
         case .ordered: throw .invalid(field: "mode")
-        case .unreliable: sendUnreliable(payload, to: known, token: token, at: now, into: &outbox)
-        case .reliable: try sendReliable(payload, to: known, token: token, at: now, into: &outbox)
+        case .unreliable:
+            try sendUnreliable(payload, to: known, deadline: deadline, token: token, at: now, into: &outbox)
+        case .reliable:
+            let content = OutgoingContent(
+                count: 1, payload: payload, audience: audience(of: known, isEverybody: recipients == nil))
+            try sendReliable(content, to: known, token: token, at: now, into: &outbox)
         }
+    }
+
+    mutating func sendUserMessages(
+        _ batch: MessageBatch, to recipients: [PeerID]?, token: CommandToken, at now: HostTime,
+        into outbox: inout Outbox<GossipOutput>
+    ) throws(CommandError) {
+        let limit = WireLimits.maximumMessageBytes
+        guard batch.bytes.count <= limit else { throw .limitExceeded(limit: limit, actual: batch.bytes.count) }
+        guard log.genesisID != nil else { throw .noMesh }
+        guard batch.count > 1 else {
+            guard let only = batch.payloads.first else { return outbox.append(.messageSettled(token, .delivered)) }
+            return try sendUserMessage(
+                only, to: recipients, mode: .reliable, deadline: nil, token: token, at: now, into: &outbox)
+        }
+        let known = resolve(recipients)
+        let content = OutgoingContent(
+            count: batch.count, payload: batch.bytes, audience: audience(of: known, isEverybody: recipients == nil))
+        try sendReliable(content, to: known, token: token, at: now, into: &outbox)
     }
 
     /// Sorted, each once, without this node and without strangers.
@@ -28,36 +51,25 @@ extension Gossip {
         return Set(known).sorted()
     }
 
-    private mutating func nextLamport() -> UInt64 {
-        let latest = max(messageClock, log.greatestLamport)
-        messageClock = latest == .max ? latest : latest + 1
-        return messageClock
+    /// What a recipient is told of the others.
+    private func audience(of recipients: [PeerID], isEverybody: Bool) -> DirectMessage.Audience {
+        if isEverybody { return .everybody }
+        guard (2...DirectMessage.maximumNamedRecipients).contains(recipients.count) else { return .unnamed }
+        return .several(recipients.map { PeerTag($0) }.sorted())
     }
 
-    private mutating func sendUnreliable(
-        _ payload: [UInt8], to recipients: [PeerID], token: CommandToken, at now: HostTime,
-        into outbox: inout Outbox<GossipOutput>
-    ) {
-        let lamport = nextLamport()
-        for peer in recipients {
-            let message = DirectMessage(
-                isReliable: false, incarnation: identity.incarnation, sequence: nextUnreliableSequence, base: 1,
-                lamport: lamport, payload: payload)
-            nextUnreliableSequence += 1
-            counters.messagesSent += 1
-            if links[peer] != nil {
-                send(.direct(message), to: peer, priority: .message, isReliable: false, into: &outbox)
-            } else if !sendThroughOthers(.direct(message), to: peer, at: now, into: &outbox) {
-                counters.unreliableDropped += 1
-            }
-        }
-        outbox.append(.messageSettled(token, .sent))
+    /// The Lamport time of the next message, with room for `count` in all.
+    mutating func nextLamport(count: Int = 1) -> UInt64 {
+        let latest = max(messageClock, log.greatestLamport)
+        let (last, overflow) = latest.addingReportingOverflow(UInt64(count))
+        messageClock = overflow ? .max : last
+        return overflow ? latest : latest + 1
     }
 
     /// A recipient whose queue is full makes the sender wait (`queueFull`) while it still takes messages; one that has
     /// stopped taking any is skipped and named in the outcome, so that it cannot stop the others (AB-41).
     private mutating func sendReliable(
-        _ payload: [UInt8], to recipients: [PeerID], token: CommandToken, at now: HostTime,
+        _ content: OutgoingContent, to recipients: [PeerID], token: CommandToken, at now: HostTime,
         into outbox: inout Outbox<GossipOutput>
     ) throws(CommandError) {
         var takers: [PeerID] = []
@@ -67,7 +79,7 @@ extension Gossip {
                 failures.append(DeliveryFailure(peer: peer, reason: departure.reason))
                 continue
             }
-            guard let full = fullness(of: outgoing[peer], adding: payload.count) else {
+            guard let full = outgoing[peer].flatMap({ fullness(of: $0, adding: content) }) else {
                 takers.append(peer)
                 continue
             }
@@ -79,24 +91,26 @@ extension Gossip {
         }
         let number = nextMessageNumber
         nextMessageNumber += 1
-        let lamport = nextLamport()
-        counters.messagesSent += 1
+        let lamport = nextLamport(count: content.count)
+        counters.messagesSent += content.count
         counters.messagesFailed += failures.count
         unsettled[number] = UnsettledMessage(token: token, waitingFor: Set(takers), failures: failures)
         for peer in takers {
-            outgoing[peer, default: OutgoingStream()].append(payload, lamport: lamport, number: number, at: now)
+            outgoing[peer, default: OutgoingStream()].append(content, lamport: lamport, number: number, at: now)
             pump(peer, at: now, into: &outbox)
         }
         settleIfComplete(number, into: &outbox)
     }
 
-    /// The limit that one more message would break.
-    private func fullness(of stream: OutgoingStream?, adding byteCount: Int) -> CommandError? {
-        guard let stream else { return nil }
-        if stream.items.count >= configuration.maximumQueuedMessages {
+    /// The limit that one more would break.
+    private func fullness(of stream: OutgoingStream, adding content: OutgoingContent) -> CommandError? {
+        if stream.items.count >= configuration.maximumQueuedItems {
+            return .queueFull(limit: configuration.maximumQueuedItems)
+        }
+        if stream.messageCount + content.count > configuration.maximumQueuedMessages {
             return .queueFull(limit: configuration.maximumQueuedMessages)
         }
-        let isOver = stream.byteCount + byteCount > configuration.maximumQueuedBytes
+        let isOver = stream.byteCount + content.payload.count > configuration.maximumQueuedBytes
         return isOver ? .queueFull(limit: configuration.maximumQueuedBytes, of: .bytes) : nil
     }
 
@@ -104,7 +118,9 @@ extension Gossip {
 
     /// Sends what the route to `peer` takes now.
     private mutating func pump(_ peer: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
-        guard var stream = outgoing[peer] else { return }
+        // Taken out, so that its queue is not copied.
+        guard var stream = outgoing.removeValue(forKey: peer) else { return }
+        defer { outgoing[peer] = stream }
         if stream.route == .none {
             if links[peer] != nil {
                 stream.restart(on: .direct)
@@ -122,7 +138,6 @@ extension Gossip {
             stream.retransmissionPause = firstPause(stream.route)
             stream.retransmitAt = now + random.jittered(stream.retransmissionPause)
         }
-        outgoing[peer] = stream
     }
 
     private func hasWindow(_ stream: OutgoingStream) -> Bool {
@@ -143,8 +158,8 @@ extension Gossip {
         into outbox: inout Outbox<GossipOutput>
     ) {
         let message = DirectMessage(
-            isReliable: true, incarnation: identity.incarnation, sequence: item.sequence, base: base,
-            lamport: item.lamport, payload: item.payload)
+            isReliable: true, sequence: item.sequence, base: base, lamport: item.lamport, payload: item.payload,
+            count: item.count, audience: item.audience)
         if route == .direct {
             send(.direct(message), to: peer, priority: .message, isReliable: true, into: &outbox)
         } else {
@@ -218,44 +233,31 @@ extension Gossip {
     mutating func receiveDirect(
         _ message: DirectMessage, from peer: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>
     ) {
-        // The link proves the author, and which of its process lives (AB-58).
-        guard links[peer]?.incarnation == message.incarnation else {
-            counters.unexpected += 1
-            return
-        }
-        take(message, from: peer, at: now, into: &outbox)
+        // The link proves the author, and which of its process lives this is (AB-58).
+        guard let incarnation = links[peer]?.incarnation else { return }
+        take(message, from: ChainKey(author: peer, incarnation: incarnation), at: now, into: &outbox)
     }
 
     /// A message whose author is proven.
     mutating func take(
-        _ message: DirectMessage, from author: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>
+        _ message: DirectMessage, from key: ChainKey, at now: HostTime, into outbox: inout Outbox<GossipOutput>
     ) {
-        let key = ChainKey(author: author, incarnation: message.incarnation)
         makeRoom(for: key, at: now)
         var stream = incoming.removeValue(forKey: key) ?? IncomingStream(at: now)
         stream.usedAt = now
         guard message.isReliable else {
             let isNew = stream.unreliableSeen.insert(message.sequence)
             incoming[key] = stream
-            if isNew {
-                deliver(
-                    IncomingStream.Received(lamport: message.lamport, payload: message.payload), from: author,
-                    mode: .unreliable, into: &outbox)
-            } else {
-                counters.messagesDuplicate += 1
-            }
-            return
+            return takeUnreliable(message, isNew: isNew, from: key.author, at: now, into: &outbox)
         }
-        let arrival = stream.receive(
-            message, maximumMessages: configuration.maximumQueuedMessages,
-            maximumBytes: configuration.maximumQueuedBytes)
+        let arrival = stream.receive(message, limits: configuration)
         stream.unacknowledgedCount += 1
         if stream.acknowledgeAt == nil { stream.acknowledgeAt = now + configuration.acknowledgementDelay }
         let isDue = stream.unacknowledgedCount >= configuration.acknowledgementCount
         incoming[key] = stream
         switch arrival {
         case .delivered(let messages):
-            for received in messages { deliver(received, from: author, mode: .reliable, into: &outbox) }
+            for received in messages { deliver(received, from: key.author, mode: .reliable, into: &outbox) }
         case .duplicate: counters.messagesDuplicate += 1
         case .overCap: counters.messagesOverCap += 1
         case .held: break
@@ -263,19 +265,31 @@ extension Gossip {
         if isDue { acknowledge(key, at: now, into: &outbox) }
     }
 
-    private mutating func deliver(
+    mutating func deliver(
         _ received: IncomingStream.Received, from author: PeerID, mode: DeliveryMode,
         into outbox: inout Outbox<GossipOutput>
     ) {
-        counters.messagesReceived += 1
-        // A claim from outside moves our own clock by a bounded step only, so nobody can run it to its end.
-        let latest = max(messageClock, log.greatestLamport)
-        let limit = latest.addingReportingOverflow(1 << 20)
-        messageClock = max(latest, min(received.lamport, limit.overflow ? .max : limit.partialValue))
-        outbox.append(
-            .userMessage(
-                UserMessage(from: author, mode: mode, lamport: received.lamport, payload: received.payload)))
+        counters.messagesReceived += received.count
+        hear(received.lamport &+ UInt64(received.count - 1))
+        if received.count == 1 {
+            outbox.append(
+                .userMessage(
+                    UserMessage(from: author, mode: mode, lamport: received.lamport, payload: received.payload)))
+        } else if let batch = MessageBatch(packed: received.payload, count: received.count) {
+            outbox.append(
+                .userMessages(UserMessageBatch(from: author, mode: mode, lamport: received.lamport, batch: batch)))
+        }
     }
+
+    /// A claim from outside moves our own clock by a bounded step only, so nobody can run it to its end (AB-66): four
+    /// thousand million claims would be needed, and an honest sender that was away as long is still followed at once.
+    mutating func hear(_ lamport: UInt64) {
+        let latest = max(messageClock, log.greatestLamport)
+        let limit = latest.addingReportingOverflow(Self.largestLamportStep)
+        messageClock = max(latest, min(lamport, limit.overflow ? .max : limit.partialValue))
+    }
+
+    static var largestLamportStep: UInt64 { 1 << 32 }
 
     /// A few process lives of each sender are remembered; of those without a link the least recently used goes.
     private mutating func makeRoom(for key: ChainKey, at now: HostTime) {

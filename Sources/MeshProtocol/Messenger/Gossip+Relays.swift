@@ -100,8 +100,9 @@ extension Gossip {
             return
         }
         switch content {
-        case .direct(let direct) where direct.incarnation == message.incarnation:
-            take(direct, from: message.author, at: now, into: &outbox)
+        case .direct(let direct):
+            let life = ChainKey(author: message.author, incarnation: message.incarnation)
+            take(direct, from: life, at: now, into: &outbox)
         case .acknowledgement(let acknowledgement):
             receiveAcknowledgement(acknowledgement, from: message.author, overLink: false, at: now, into: &outbox)
         default:

@@ -48,7 +48,10 @@ public struct Gossip: Sendable {
     var unsettled: [UInt64: UnsettledMessage] = [:]
     var nextMessageNumber: UInt64 = 1
     var nextUnreliableSequence: UInt64 = 1
+    /// The greatest Lamport time of any message sent or received here.
     var messageClock: UInt64 = 0
+    /// The mesh clock, for deadlines.
+    var meshClock: MeshClockReading?
     var relayHistory = RelayHistory()
     var nextRelayCounter: UInt64 = 1
 
@@ -230,8 +233,12 @@ public struct Gossip: Sendable {
             try found(body, secret: secret, token: token, at: now, into: &outbox)
         case .adopt(let genesis):
             try adopt(genesis, at: now, into: &outbox)
-        case .sendUserMessage(let payload, let recipients, let mode, let token):
-            try sendUserMessage(payload, to: recipients, mode: mode, token: token, at: now, into: &outbox)
+        case .sendUserMessage(let payload, let recipients, let mode, let deadline, let token):
+            try sendUserMessage(
+                payload, to: recipients, mode: mode, deadline: deadline, token: token, at: now, into: &outbox)
+        case .sendUserMessages(let batch, let recipients, let token):
+            try sendUserMessages(batch, to: recipients, token: token, at: now, into: &outbox)
+        case .meshClock(let reading): meshClock = reading
         case .membersChanged(let peers, let lives):
             memberLives = lives
             membersChanged(peers, at: now, into: &outbox)

@@ -30,6 +30,29 @@ public struct UserMessage: Hashable, Sendable {
     }
 }
 
+/// Several messages of one sender that came out one behind the other.
+public struct UserMessageBatch: Hashable, Sendable {
+    public var from: PeerID
+    public var mode: DeliveryMode
+    /// Of the first; each further one has one more.
+    public var lamport: UInt64
+    public var batch: MessageBatch
+
+    public init(from: PeerID, mode: DeliveryMode, lamport: UInt64, batch: MessageBatch) {
+        self.from = from
+        self.mode = mode
+        self.lamport = lamport
+        self.batch = batch
+    }
+
+    /// Each as a message of its own. Allocates.
+    public var messages: [UserMessage] {
+        batch.payloads.enumerated().map { position, payload in
+            UserMessage(from: from, mode: mode, lamport: lamport &+ UInt64(position), payload: payload)
+        }
+    }
+}
+
 /// Why a recipient did not (provably) get a reliable message.
 public struct DeliveryFailure: Hashable, Sendable {
     public enum Reason: String, Hashable, Sendable, CaseIterable {
@@ -66,6 +89,9 @@ public enum MessageOutcome: Hashable, Sendable {
 public enum GossipOutput: Sendable {
     /// A message of channel `.gossip` for a directly linked peer.
     case send([UInt8], to: PeerID, priority: Priority, isReliable: Bool)
+    /// The same for an unreliable message of an application; not sent any more when it would leave at `expiresAt` or
+    /// later.
+    case sendUnreliable([UInt8], to: PeerID, expiresAt: HostTime?)
     /// Once each, in causal order; this node's own records too.
     case recordAccepted(AcceptedRecord)
     /// Its author signed two records of one number: this record was accepted and counts no longer.
@@ -86,6 +112,7 @@ public enum GossipOutput: Sendable {
     /// A record that waited for this node's admission cannot be made; whoever wanted it must hear of it.
     case publishRefused(RecordKind, body: [UInt8], CommandError)
     case userMessage(UserMessage)
+    case userMessages(UserMessageBatch)
     /// Exactly once for every accepted `sendUserMessage`.
     case messageSettled(CommandToken, MessageOutcome)
     case event(ProtocolEvent)
@@ -114,7 +141,13 @@ public enum GossipCommand: Sendable {
     /// A joiner's copy of GENESIS, checked against the mesh set before.
     case adopt(genesis: [UInt8])
     /// `recipients` nil: all members but this node. Unknown recipients and this node itself are ignored.
-    case sendUserMessage(payload: [UInt8], recipients: [PeerID]?, mode: DeliveryMode, token: CommandToken)
+    /// `deadline`, of unreliable ones only: counted from now; at most `GossipConfiguration.maximumDeadline`.
+    case sendUserMessage(
+        payload: [UInt8], recipients: [PeerID]?, mode: DeliveryMode, deadline: TimeSpan? = nil, token: CommandToken)
+    /// Reliable messages that follow each other, settled together.
+    case sendUserMessages(MessageBatch, recipients: [PeerID]?, token: CommandToken)
+    /// The mesh clock as the coordinator has it; nil while it is not known well.
+    case meshClock(MeshClockReading?)
     /// The members alive or suspect, without this node. Who is missing and was not `memberLost` has left in order.
     /// `lives`: the process life of everybody of whom it is known; what goes through others is sealed for it.
     case membersChanged([PeerID], lives: [PeerID: Incarnation])
@@ -157,8 +190,10 @@ public struct GossipConfiguration: Hashable, Sendable {
     public var secretsInterval = TimeSpan.milliseconds(300)
     public var secretsPatience = TimeSpan.milliseconds(3_000)
 
-    /// Reliable messages waiting for one recipient.
-    public var maximumQueuedMessages = 1024
+    /// What waits for one recipient, queued or not yet acknowledged: messages and batches, the messages in them, and
+    /// bytes. The same bounds what waits at the recipient for what comes before it.
+    public var maximumQueuedItems = 1024
+    public var maximumQueuedMessages = 65_536
     public var maximumQueuedBytes = 4 * 1024 * 1024
     /// A recipient with a full queue that acknowledged nothing for this long is skipped instead of slowing the sender.
     public var stallTime = TimeSpan.milliseconds(1_000)
@@ -177,7 +212,7 @@ public struct GossipConfiguration: Hashable, Sendable {
     /// Acknowledgements wait this long for company, or for so many messages.
     public var acknowledgementDelay = TimeSpan.milliseconds(4)
     public var acknowledgementCount = 32
-    /// Messages in flight to one linked recipient.
+    /// Messages and batches in flight to one linked recipient.
     public var directWindow = 512
     public var directWindowBytes = 2 * 1024 * 1024
     /// Messages in flight to one recipient through others.
@@ -186,6 +221,11 @@ public struct GossipConfiguration: Hashable, Sendable {
     public var relayBurst = 2048
     public var relayRate = 1400
     public var relayHopLimit: UInt8 = 8
+
+    /// The longest deadline of an unreliable message.
+    public var maximumDeadline = TimeSpan.seconds(60)
+    /// A receiver drops what is late only while it knows the mesh clock this well.
+    public var deadlineClockError = TimeSpan.milliseconds(20)
 
     public init() {}
 }
@@ -223,7 +263,10 @@ public struct GossipStatistics: Hashable, Sendable {
     public var messagesOverCap = 0
     public var messagesRetransmitted = 0
     public var messagesFailed = 0
-    public var unreliableDropped = 0
+    /// Unreliable messages dropped here for want of a way to their recipient.
+    public var unreliableDroppedNoRoute = 0
+    /// Unreliable messages that arrived after their deadline.
+    public var unreliableDroppedLate = 0
     public var relaysForwarded = 0
     public var relaysDuplicate = 0
     /// Relayed messages refused: signature, author, recipient's process life, epoch, seal or hop limit.

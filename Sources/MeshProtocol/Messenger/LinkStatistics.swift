@@ -28,6 +28,8 @@ public struct LinkStatistics: Hashable, Sendable {
     public var messagesReceived: UInt64
     /// Bytes queued or sent and not yet acknowledged.
     public var queueBytes: Int
+    /// Unreliable messages that were still queued at their deadline.
+    public var lateMessages: UInt64
     /// How often the keys were replaced.
     public var rekeys: UInt64
     /// Whether the peer's present address is proven.
@@ -86,6 +88,9 @@ public struct LinkTableStatistics: Hashable, Sendable {
     public var refusedFragments: UInt64 = 0
     public var abandonedMessages: UInt64 = 0
     public var ignoredPathChallenges: UInt64 = 0
+
+    /// Unreliable messages that were still queued at their deadline.
+    public var lateMessages: UInt64 = 0
 
     // MARK: What was done
 

@@ -29,6 +29,7 @@ public enum MessengerOutput: Sendable {
     case epochSecrets([GroupSecret], safe: [GroupSecret])
     case voidAdmission(AcceptedRecord)
     case userMessage(UserMessage)
+    case userMessages(UserMessageBatch)
     case messageSettled(CommandToken, MessageOutcome)
     case event(ProtocolEvent)
 }
@@ -66,6 +67,8 @@ public struct MessengerStateMachine: Sendable {
         /// Requests to carry of peers that are no members, or for such.
         public var relayStrangers: UInt64 = 0
         public var malformedRelays: UInt64 = 0
+        /// Unreliable messages of applications dropped because the link's queue was full.
+        public var unreliableDroppedQueueFull: UInt64 = 0
     }
 
     public init(
@@ -199,6 +202,10 @@ public struct MessengerStateMachine: Sendable {
             let message = OutgoingMessage(
                 channel: .gossip, payload: payload, priority: priority, isReliable: isReliable)
             send(message, to: peer, at: now)
+        case .sendUnreliable(let payload, let peer, let expiresAt):
+            let message = OutgoingMessage(
+                channel: .gossip, payload: payload, priority: .message, isReliable: false, expiresAt: expiresAt)
+            sendUnreliable(message, to: peer, at: now)
         case .recordAccepted(let record):
             links.setMembershipHead(gossip.head)
             admitToLinks(record)
@@ -216,6 +223,7 @@ public struct MessengerStateMachine: Sendable {
         case .published(let token, let id): outbox.append(.published(token, id))
         case .publishRefused(let kind, let body, let error): outbox.append(.publishRefused(kind, body: body, error))
         case .userMessage(let message): outbox.append(.userMessage(message))
+        case .userMessages(let batch): outbox.append(.userMessages(batch))
         case .messageSettled(let token, let outcome): outbox.append(.messageSettled(token, outcome))
         case .event(let event): outbox.append(.event(event))
         }
@@ -233,6 +241,16 @@ public struct MessengerStateMachine: Sendable {
 
     private mutating func tellLinks(_ membership: Membership) {
         links.setMembers(Set(membership.members), removed: Set(membership.removals.keys))
+    }
+
+    private mutating func sendUnreliable(_ message: OutgoingMessage, to peer: PeerID, at now: HostTime) {
+        do { try links.send(message, to: peer, at: now) } catch {
+            if error == .notConnected {
+                statistics.droppedWithoutLink += 1
+            } else {
+                statistics.unreliableDroppedQueueFull += 1
+            }
+        }
     }
 
     private mutating func send(_ message: OutgoingMessage, to peer: PeerID, at now: HostTime) {

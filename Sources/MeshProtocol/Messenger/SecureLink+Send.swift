@@ -34,6 +34,8 @@ extension SecureLink {
     ) -> Bool {
         guard wantsFlush(at: now) else { return false }
         let sentBefore = datagramsSent
+        let lateBefore = queue.lateMessages
+        defer { statistics.lateMessages += queue.lateMessages - lateBefore }
         isPacingBlocked = false
         updatePacer(at: now)
         sendPathResponses(at: now, random: &random, statistics: &statistics, into: &outbox)

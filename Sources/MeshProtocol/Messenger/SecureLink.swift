@@ -336,6 +336,7 @@ struct SecureLink: Sendable {
             deliveryBytesPerSecond: congestion.bandwidth, datagramBytes: mtu.current, datagramsSent: datagramsSent,
             datagramsReceived: datagramsReceived, bytesSent: bytesSent, bytesReceived: bytesReceived,
             datagramsLost: datagramsLost, messagesSent: messagesSent, messagesReceived: messagesReceived,
-            queueBytes: queue.bytes, rekeys: rekeys, isAddressValidated: path.isValidated)
+            queueBytes: queue.bytes, lateMessages: queue.lateMessages, rekeys: rekeys,
+            isAddressValidated: path.isValidated)
     }
 }

@@ -42,6 +42,8 @@ struct SendQueue: Sendable {
     private var again: [IndexQueue]
     private(set) var attachmentBytes = 0
     private(set) var otherBytes = 0
+    /// Unreliable messages dropped because their time had passed.
+    private(set) var lateMessages: UInt64 = 0
     private let attachmentLimit: Int
     private let otherLimit: Int
 
@@ -83,7 +85,8 @@ struct SendQueue: Sendable {
             throw .limitExceeded(limit: WireLimits.maximumLinkMessageBytes, actual: message.payload.count)
         }
         let isBulk = message.priority == .attachment
-        let limit = isBulk ? attachmentLimit : otherLimit
+        // What is soon out of date fills half at most, so that it never keeps out what must arrive.
+        let limit = isBulk ? attachmentLimit : message.isReliable ? otherLimit : otherLimit / 2
         let cost = Self.cost(message)
         guard (isBulk ? attachmentBytes : otherBytes) + cost <= limit else { throw .queueFull(limit: limit) }
         if isBulk { attachmentBytes += cost } else { otherBytes += cost }
@@ -135,6 +138,10 @@ struct SendQueue: Sendable {
         var filling = Filling.nothing
         for priority in Priority.allCases where priority <= lowest {
             while let (index, isAgain) = head(priority) {
+                guard !entries[Int(index)].message.expiresAt.isDue(at: now) else {
+                    drop(Int(index), priority: priority, isAgain: isAgain)
+                    continue
+                }
                 guard
                     appendFrame(
                         of: Int(index), to: &plain, room: limit - plain.count, emptyRoom: emptyRoom,
@@ -150,6 +157,14 @@ struct SendQueue: Sendable {
             }
         }
         return filling
+    }
+
+    /// An unreliable message that nobody wants any more.
+    private mutating func drop(_ index: Int, priority: Priority, isAgain: Bool) {
+        lateMessages += 1
+        entries[index].cursor = entries[index].slots
+        entries[index].lost.removeAll()
+        finishTurn(index, priority: priority, isAgain: isAgain)
     }
 
     private func head(_ priority: Priority) -> (index: Int32, isAgain: Bool)? {

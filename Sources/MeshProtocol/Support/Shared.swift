@@ -87,8 +87,13 @@ public struct OutgoingMessage: Hashable, Sendable {
     public var priority: Priority
     /// Retransmitted until acknowledged while the link lives. Otherwise sent at most once.
     public var isReliable: Bool
+    /// An unreliable message still queued then is dropped and counted.
+    public var expiresAt: HostTime?
 
-    public init(channel: Channel, payload: [UInt8], priority: Priority, isReliable: Bool) {
+    public init(
+        channel: Channel, payload: [UInt8], priority: Priority, isReliable: Bool, expiresAt: HostTime? = nil
+    ) {
+        self.expiresAt = expiresAt
         self.channel = channel
         self.payload = payload
         self.priority = priority

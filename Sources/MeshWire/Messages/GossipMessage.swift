@@ -69,34 +69,6 @@ public struct RecordBundle: Hashable, Sendable {
     }
 }
 
-/// A message of an application for the peer it is sent to. It names no author: that is the link's peer, or the signer of
-/// the relayed message around it (AB-58).
-public struct DirectMessage: Hashable, Sendable {
-    /// Bytes around the payload.
-    public static let overheadBytes = 1 + 1 + 8 + 8 + 8 + 8
-
-    /// Reliable messages have an ordered stream; unreliable ones a number for telling copies apart.
-    public var isReliable: Bool
-    /// The sender's process life: numbers start at 1 in each.
-    public var incarnation: Incarnation
-    public var sequence: UInt64
-    /// The least number not yet settled at the sender: whatever is below will never come (again).
-    public var base: UInt64
-    public var lamport: UInt64
-    public var payload: [UInt8]
-
-    public init(
-        isReliable: Bool, incarnation: Incarnation, sequence: UInt64, base: UInt64, lamport: UInt64, payload: [UInt8]
-    ) {
-        self.isReliable = isReliable
-        self.incarnation = incarnation
-        self.sequence = sequence
-        self.base = base
-        self.lamport = lamport
-        self.payload = payload
-    }
-}
-
 /// All reliable messages of a stream below `next` have been delivered.
 public struct MessageAcknowledgement: Hashable, Sendable {
     /// The process life of the stream's sender.
@@ -119,7 +91,7 @@ public struct MessageAcknowledgement: Hashable, Sendable {
 /// from `author` to `length`.
 public struct RelayedMessage: Hashable, Sendable {
     public static let maximumSealedBytes =
-        WireLimits.maximumMessageBytes + DirectMessage.overheadBytes + WireLimits.tagBytes
+        WireLimits.maximumMessageBytes + DirectMessage.maximumHeaderBytes + WireLimits.tagBytes
     /// No message travels further.
     public static let maximumHops: UInt8 = 16
 
@@ -184,7 +156,7 @@ public enum GossipMessage: WireMessage {
     case head(Bytes16)
     /// 5: `n u8 | n × 32`: to whom the sender is linked, strictly rising.
     case neighbours([PeerID])
-    /// 6: `flags u8 (1 reliable) | incarnation 8 | sequence u64 | base u64 | lamport u64 | payload to the end`.
+    /// 6: see `DirectMessage`.
     case direct(DirectMessage)
     /// 7: `incarnation 8 | next u64`.
     case acknowledgement(MessageAcknowledgement)
@@ -401,28 +373,6 @@ extension RecordBundle {
         var records: [[UInt8]] = []
         for _ in 0..<count { records.append(try GossipMessage.readEnvelope(bytes, &position)) }
         self.records = records
-    }
-}
-
-extension DirectMessage {
-    func encode(into writer: inout ByteWriter) {
-        writer.write(UInt8(isReliable ? 1 : 0))
-        writer.write(incarnation.value)
-        writer.write(sequence)
-        writer.write(base)
-        writer.write(lamport)
-        writer.write(bytes: payload)
-    }
-
-    init(reading bytes: Span<UInt8>, _ position: inout Int) throws(WireError) {
-        isReliable = try GossipMessage.readFlags(bytes, &position, allowed: 1) != 0
-        incarnation = Incarnation(try bytes.readUInt64(&position))
-        sequence = try bytes.readUInt64(&position)
-        base = try bytes.readUInt64(&position)
-        guard sequence >= 1, base >= 1, base <= sequence else { throw .invalidValue }
-        lamport = try bytes.readUInt64(&position)
-        guard bytes.remaining(position) <= WireLimits.maximumMessageBytes else { throw .limitExceeded }
-        payload = try bytes.readBytes(&position, count: bytes.remaining(position))
     }
 }
 

@@ -184,37 +184,31 @@ struct `Messages between linked members` {
     @Test func `AB-66 a claimed Lamport time cannot run a member's clock to its end`() throws {
         let network = try linked(2, seed: 30)
         let message = DirectMessage(
-            isReliable: true, incarnation: network.nodes[1].identity.incarnation, sequence: 1, base: 1, lamport: .max,
+            isReliable: true, sequence: 1, base: 1, lamport: .max,
             payload: [1])
         network.inject(.direct(message), from: 1, to: 0)
         try network.say(0, [2])
         network.run(milliseconds: 20)
         #expect(network.nodes[1].messages.count == 1)
-        #expect(network.nodes[1].messages.allSatisfy { $0.lamport < 1 << 22 })
+        #expect(network.nodes[1].messages.allSatisfy { $0.lamport < 1 << 34 })
         try network.publish(0, "records keep their own order")
         #expect((network.nodes[0].accepted.last?.lamport ?? .max) < 10)
     }
 
     @Test func `AB-58 a direct message belongs to the link's peer whatever it claims`() throws {
         let network = try linked(3, seed: 31)
-        var message = DirectMessage(
-            isReliable: true, incarnation: network.nodes[2].identity.incarnation, sequence: 1, base: 1, lamport: 1,
+        let message = DirectMessage(
+            isReliable: true, sequence: 1, base: 1, lamport: 1,
             payload: [1])
-        network.inject(.direct(message), from: 1, to: 0)
-        #expect(network.nodes[0].messages.isEmpty, "another member's process life over this link")
-        #expect(network.nodes[0].gossip.statistics.unexpected == 1)
-
-        message.incarnation = network.nodes[1].identity.incarnation
         network.inject(.direct(message), from: 1, to: 0)
         #expect(network.nodes[0].messages.map(\.from) == [network.nodes[1].id])
     }
 
     @Test func `a number far beyond the reorder buffer is dropped and counted`() throws {
         let network = try linked(2, seed: 32)
-        let life = network.nodes[1].identity.incarnation
-        for sequence in [5_000, UInt64.max - 1, .max] {
+        for sequence in [66_000, UInt64.max - 1, .max] {
             let message = DirectMessage(
-                isReliable: true, incarnation: life, sequence: sequence, base: 1, lamport: 1, payload: [1])
+                isReliable: true, sequence: sequence, base: 1, lamport: 1, payload: [1])
             network.inject(.direct(message), from: 1, to: 0)
         }
         #expect(network.nodes[0].messages.isEmpty)
@@ -223,10 +217,9 @@ struct `Messages between linked members` {
 
     @Test func `AB-34 one member's messages out of order take a bounded number of bytes`() throws {
         let network = try linked(2, seed: 33)
-        let life = network.nodes[1].identity.incarnation
         for sequence in 2..<40 as Range<UInt64> {
             let message = DirectMessage(
-                isReliable: true, incarnation: life, sequence: sequence, base: 1, lamport: 1,
+                isReliable: true, sequence: sequence, base: 1, lamport: 1,
                 payload: [UInt8](repeating: 0, count: WireLimits.maximumMessageBytes))
             network.inject(.direct(message), from: 1, to: 0)
         }
@@ -238,7 +231,7 @@ struct `Messages between linked members` {
         for life in 0..<10_000 as Range<UInt64> {
             network.changeLink(0) { $0.linkUp(network.nodes[1].id, Incarnation(life), at: $1, into: &$2) }
             let message = DirectMessage(
-                isReliable: true, incarnation: Incarnation(life), sequence: 1, base: 1, lamport: 1, payload: [1])
+                isReliable: true, sequence: 1, base: 1, lamport: 1, payload: [1])
             network.inject(.direct(message), from: 1, to: 0)
         }
         #expect(network.nodes[0].messages.count == 10_000)
@@ -458,7 +451,7 @@ struct `Messages through others` {
         _ network: GossipNetwork, author: Int, to recipient: Int, counter: UInt64 = 1, inner: GossipMessage? = nil
     ) throws -> RelayedMessage {
         let direct = DirectMessage(
-            isReliable: true, incarnation: network.nodes[author].identity.incarnation, sequence: 1, base: 1, lamport: 1,
+            isReliable: true, sequence: 1, base: 1, lamport: 1,
             payload: [42])
         let mesh = try #require(network.nodes[0].gossip.meshID)
         return try RelaySeal.seal(
@@ -496,7 +489,7 @@ struct `Messages through others` {
         network.connectLine()
         network.run(milliseconds: 3_000)
         let unreliable = DirectMessage(
-            isReliable: false, incarnation: network.nodes[0].identity.incarnation, sequence: 1, base: 1, lamport: 1,
+            isReliable: false, sequence: 1, base: 1, lamport: 1,
             payload: [42])
         let recorded = [
             try relayed(network, author: 0, to: 2),

@@ -222,11 +222,12 @@ final class GossipNetwork {
 
     func say(
         _ position: Int, _ payload: [UInt8], to recipients: [PeerID]? = nil, mode: DeliveryMode = .reliable,
-        token: UInt64 = 0
+        deadline: TimeSpan? = nil, token: UInt64 = 0
     ) throws {
         try submit(
             position,
-            .sendUserMessage(payload: payload, recipients: recipients, mode: mode, token: CommandToken(token)))
+            .sendUserMessage(
+                payload: payload, recipients: recipients, mode: mode, deadline: deadline, token: CommandToken(token)))
     }
 
     /// Bytes that `from` never made, over its link.
@@ -308,6 +309,10 @@ final class GossipNetwork {
                 node.sentMessages += 1
                 node.sentBytes += bytes.count
                 transmit(bytes, from: position, to: peer, isReliable: isReliable)
+            case .sendUnreliable(let bytes, let peer, _):
+                node.sentMessages += 1
+                node.sentBytes += bytes.count
+                transmit(bytes, from: position, to: peer, isReliable: false)
             case .recordAccepted(let record): node.accepted.append(record)
             case .recordVoided(let id): node.voided.append(id)
             case .recordMuted(let id, _): node.muted.append(id)
@@ -318,6 +323,7 @@ final class GossipNetwork {
             case .published(let token, let id): node.published[token.value] = id
             case .publishRefused: break
             case .userMessage(let message): node.messages.append(message)
+            case .userMessages(let batch): node.messages.append(contentsOf: batch.messages)
             case .messageSettled(let token, let outcome): node.outcomes[token.value] = outcome
             case .event(let event): node.events.append(event)
             }

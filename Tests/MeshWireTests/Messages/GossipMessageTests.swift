@@ -37,9 +37,24 @@ private let golden: [(GossipMessage, [UInt8])] = [
     (
         .direct(
             DirectMessage(
-                isReliable: true, incarnation: Incarnation(1), sequence: 5, base: 4, lamport: 6, payload: [1, 2])),
-        [6, 1] + [1, 0, 0, 0, 0, 0, 0, 0] + [5, 0, 0, 0, 0, 0, 0, 0] + [4, 0, 0, 0, 0, 0, 0, 0]
-            + [6, 0, 0, 0, 0, 0, 0, 0] + [1, 2]
+                isReliable: true, sequence: 5, base: 4, lamport: 6, payload: [1, 2])),
+        [6, 1, 5, 1, 6, 1, 2]
+    ),
+    (
+        .direct(
+            DirectMessage(
+                isReliable: true, sequence: 300, base: 300, lamport: 128, payload: [1, 7, 0, 2, 8, 9], count: 3,
+                audience: .several([PeerTag(value: 1), PeerTag(value: 258)]),
+                causes: [.init(life: LifeTag(value: 3), lamport: 16_384)])),
+        [6, 43] + [0xac, 2, 0, 0x80, 1] + [2, 1, 0, 0, 0, 2, 1, 0, 0] + [1, 3, 0, 0, 0, 0x80, 0x80, 1]
+            + [3, 1, 7, 0, 2, 8, 9]
+    ),
+    (
+        .direct(
+            DirectMessage(
+                isReliable: false, sequence: 1, base: 1, lamport: 2, payload: [5], audience: .everybody,
+                deadline: .init(epoch: 0x0201, time: MeshTime(nanoseconds: 3)))),
+        [6, 20, 1, 0, 2] + [1, 2] + [3, 0, 0, 0, 0, 0, 0, 0] + [5]
     ),
     (
         .acknowledgement(MessageAcknowledgement(incarnation: Incarnation(1), next: 2)),
@@ -65,7 +80,9 @@ struct `A gossip message` {
         for (message, bytes) in golden {
             for count in bytes.indices {
                 // A direct message's payload reaches to the end, so a shorter one is another message.
-                if case .direct = message, count >= DirectMessage.overheadBytes { continue }
+                if case .direct(let direct) = message, direct.count == 1, count >= bytes.count - direct.payload.count {
+                    continue
+                }
                 #expect(throws: WireError.self) { try GossipMessage(decoding: Array(bytes.prefix(count))) }
             }
             if case .direct = message { continue }
@@ -126,7 +143,7 @@ struct `A gossip message` {
         func direct(_ count: Int) -> [UInt8] {
             GossipMessage.direct(
                 DirectMessage(
-                    isReliable: true, incarnation: Incarnation(1), sequence: 1, base: 1, lamport: 1,
+                    isReliable: true, sequence: 1, base: 1, lamport: 1,
                     payload: run(0, count))
             ).encoded
         }
@@ -152,7 +169,7 @@ struct `A gossip message` {
         #expect(throws: WireError.invalidValue) { try GossipMessage(decoding: GossipMessage.neighbours(peers).encoded) }
         for (sequence, base) in [(0, 1), (1, 0), (1, 2)] as [(UInt64, UInt64)] {
             let direct = DirectMessage(
-                isReliable: true, incarnation: Incarnation(1), sequence: sequence, base: base, lamport: 0, payload: [])
+                isReliable: true, sequence: sequence, base: base, lamport: 0, payload: [])
             #expect(throws: WireError.invalidValue) {
                 try GossipMessage(decoding: GossipMessage.direct(direct).encoded)
             }

@@ -1,0 +1,105 @@
+/// Several messages of one sender to the same recipients, in order, in one run of bytes: `length v | payload` each.
+///
+/// Whole batches are queued, sealed, sent, acknowledged and delivered as one, so that a message costs little more than
+/// the copying of its bytes.
+public struct MessageBatch: Hashable, Sendable {
+    /// Messages of one batch.
+    public static let maximumCount = 4096
+    /// A batch is closed before it grows beyond this, unless it is one message alone: it fits one datagram of loopback.
+    public static let targetBytes = 30 * 1024
+
+    /// The packed messages.
+    public private(set) var bytes: [UInt8] = []
+    public private(set) var count = 0
+
+    public init() {}
+
+    /// Takes what was decoded as `count` messages.
+    public init?(packed bytes: [UInt8], count: Int) {
+        guard Self.isWellFormed(bytes.span, count: count) else { return nil }
+        self.bytes = bytes
+        self.count = count
+    }
+
+    public var isEmpty: Bool { count == 0 }
+
+    /// Bytes of the payloads alone.
+    public var payloadByteCount: Int {
+        var total = 0
+        forEachRange { total += $0.count }
+        return total
+    }
+
+    /// Whether one more message of so many bytes keeps it within its bounds.
+    public func hasRoom(for byteCount: Int) -> Bool {
+        isEmpty || count < Self.maximumCount && bytes.count + byteCount + 4 <= Self.targetBytes
+    }
+
+    public mutating func append(_ payload: Span<UInt8>) {
+        bytes.appendVariable(UInt64(payload.count))
+        unsafe payload.withUnsafeBufferPointer { unsafe bytes.append(contentsOf: $0) }
+        count += 1
+    }
+
+    public mutating func append(_ payload: [UInt8]) {
+        bytes.appendVariable(UInt64(payload.count))
+        bytes.append(contentsOf: payload)
+        count += 1
+    }
+
+    /// Empties it and keeps its room.
+    public mutating func removeAll() {
+        bytes.removeAll(keepingCapacity: true)
+        count = 0
+    }
+
+    /// Where each payload lies in `bytes`, in order.
+    @inlinable
+    public func forEachRange(_ body: (Range<Int>) -> Void) {
+        let span = bytes.span
+        var position = 0
+        for _ in 0..<count {
+            // What was packed or checked here always reads.
+            guard let length = try? span.readVariable(&position) else { return }
+            let end = position + Int(length)
+            body(position..<end)
+            position = end
+        }
+    }
+
+    /// Each payload in order, without a copy.
+    @inlinable
+    public func forEach(_ body: (Span<UInt8>) -> Void) {
+        let span = bytes.span
+        forEachRange { body(span.extracting($0)) }
+    }
+
+    /// The payloads as arrays of their own. Allocates each.
+    public var payloads: [[UInt8]] {
+        var result: [[UInt8]] = []
+        result.reserveCapacity(count)
+        forEachRange { result.append(Array(bytes[$0])) }
+        return result
+    }
+
+    /// `n v`, 2 to `maximumCount`, checked against what really follows to the end.
+    static func readCount(_ bytes: Span<UInt8>, _ position: inout Int) throws(WireError) -> Int {
+        let count = try bytes.readVariable(&position)
+        guard count <= UInt64(maximumCount) else { throw .limitExceeded }
+        guard count >= 2, isWellFormed(bytes.extracting(position..<bytes.count), count: Int(count)) else {
+            throw .invalidValue
+        }
+        return Int(count)
+    }
+
+    private static func isWellFormed(_ bytes: Span<UInt8>, count: Int) -> Bool {
+        var position = 0
+        for _ in 0..<count {
+            guard let length = try? bytes.readVariable(&position), length <= UInt64(bytes.count - position) else {
+                return false
+            }
+            position += Int(length)
+        }
+        return position == bytes.count
+    }
+}
