@@ -58,7 +58,7 @@ private func failure(_ words: [String], isREPL: Bool = false) -> CommandFailure?
             ManualPage.text(), CompletionScripts.text(shell: "bash") ?? "", CompletionScripts.text(shell: "fish") ?? "",
         ]
         for text in texts {
-            for word in ["allow-faults", "--ordered", "ordered", "  trace", "  fault"] {
+            for word in ["allow-faults", "  trace", "  fault"] {
                 #expect(!text.contains(word), "\(word)")
             }
         }

@@ -244,6 +244,9 @@ public struct CommandLineParser: Sendable {
         if scan.options["unreliable"] != nil, scan.options["ordered"] != nil {
             throw usage("--unreliable and --ordered exclude each other", hint: usageLine(verb))
         }
+        if scan.options["ordered"] != nil, scan.options["to"] != nil {
+            throw usage("--ordered goes to everybody, --to to some", hint: usageLine(verb))
+        }
         if let deadline = scan.options["deadline"]?.numberValue {
             guard scan.options["unreliable"] != nil else {
                 throw usage("--deadline goes with --unreliable", hint: usageLine(verb))

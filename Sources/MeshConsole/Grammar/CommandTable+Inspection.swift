@@ -81,7 +81,7 @@ extension CommandTable {
                 OptionSpecification("unreliable", nil, "", "at most once, no waiting: for what is soon out of date"),
                 OptionSpecification(
                     "deadline", .duration, "SPAN", "with --unreliable: dropped when it would come later than this"),
-                OptionSpecification("ordered", nil, "", "in the same order everywhere", hidden: true),
+                OptionSpecification("ordered", nil, "", "to everybody, in one order that is the same everywhere"),
                 OptionSpecification(
                     "repeat", .count(1...1_000_000), "N", "test hook: send it this often", default: "1",
                     testHook: true),

@@ -10,7 +10,9 @@ extension Rendering {
             return ["\(count) messages, \(size)" + (dropped > 0 ? ", \(dropped) dropped" : "")]
         }
         let mode = object["mode"]?.stringValue
-        let mark = mode == nil || mode == "reliable" ? "" : style.apply(.faint, to: " (\(text(object["mode"])))")
+        let late = object["late"]?.boolValue == true ? ", late" : ""
+        let mark =
+            mode == nil || mode == "reliable" ? "" : style.apply(.faint, to: " (\(text(object["mode"]))\(late))")
         let body = object["text"]?.stringValue ?? ""
         let lines = body.split(omittingEmptySubsequences: false) { $0 == "\n" || $0 == "\r\n" }.map { safe(String($0)) }
         let head = "\(style.apply(.name, to: text(object["from"])))\(mark): \(lines.first ?? "")"

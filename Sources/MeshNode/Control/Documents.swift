@@ -190,6 +190,7 @@ enum Documents {
             "schema": "starling/inbox/1", "from": .string(received.fromName),
             "mode": .string(modeText(received.message.mode)),
             "lamport": .integer(Int64(clamping: received.message.lamport)),
+            "late": .bool(received.message.isLate),
             "text": .string(String(decoding: received.message.payload, as: UTF8.self)),
         ]
     }

@@ -16,6 +16,9 @@ enum SendVerb: ControlVerb {
         }
         let mode = try deliveryMode(call.text("mode") ?? "reliable")
         let span = try expiry(call, mode)
+        guard mode != .ordered || recipients.isEmpty else {
+            throw .usage("ordered messages go to everybody", hint: "starling send TEXT --ordered")
+        }
         let payload = sized(Array(text.utf8), call.integer("sizeBytes"))
         guard payload.count <= WireLimits.maximumMessageBytes else {
             throw NodeError(CommandError.limitExceeded(limit: WireLimits.maximumMessageBytes, actual: payload.count))
@@ -51,11 +54,8 @@ enum SendVerb: ControlVerb {
         switch text {
         case "reliable": return .reliable
         case "unreliable": return .unreliable
-        case "ordered":
-            throw NodeError(
-                "notSupported", "ordered messages are not in this version",
-                hint: "send reliably (the default), or --unreliable", exit: 1)
-        default: throw .usage("the mode is reliable or unreliable", hint: "starling send TEXT --unreliable")
+        case "ordered": return .ordered
+        default: throw .usage("the mode is reliable, unreliable or ordered", hint: "starling send TEXT --ordered")
         }
     }
 

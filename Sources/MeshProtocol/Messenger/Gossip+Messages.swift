@@ -16,7 +16,9 @@ extension Gossip {
         guard deadline == nil || mode == .unreliable else { throw .invalid(field: "deadline") }
         let known = resolve(recipients)
         switch mode {
-        case .ordered: throw .invalid(field: "mode")
+        case .ordered:
+            guard recipients == nil else { throw .invalid(field: "recipients") }
+            try sendOrdered(payload, token: token, at: now, into: &outbox)
         case .unreliable:
             try sendUnreliable(payload, to: known, deadline: deadline, token: token, at: now, into: &outbox)
         case .reliable:
@@ -333,8 +335,10 @@ extension Gossip {
             depart(peer, .left, patience: configuration.patienceAfterLeave, at: now)
         }
         for peer in present { departures[peer] = nil }
+        let isFewer = !members.isSubset(of: present)
         members = present
         handleMessageDeadlines(at: now, into: &outbox)
+        if isFewer { noteLoss(at: now, into: &outbox) } else { deliverOrdered(at: now, into: &outbox) }
     }
 
     mutating func memberLost(_ peer: PeerID, at now: HostTime) {

@@ -105,6 +105,9 @@ extension Gossip {
             take(direct, from: life, at: now, into: &outbox)
         case .acknowledgement(let acknowledgement):
             receiveAcknowledgement(acknowledgement, from: message.author, overLink: false, at: now, into: &outbox)
+        case .promise(let promise):
+            let life = ChainKey(author: message.author, incarnation: message.incarnation)
+            receivePromise(promise, from: life, at: now, into: &outbox)
         default:
             // Records and summaries never travel in a signature of somebody else's making (AB-70).
             counters.relaysRefused += 1

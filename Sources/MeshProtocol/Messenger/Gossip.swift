@@ -52,6 +52,17 @@ public struct Gossip: Sendable {
     var messageClock: UInt64 = 0
     /// The mesh clock, for deadlines.
     var meshClock: MeshClockReading?
+    var ordered = OrderedLog(limits: OrderedLimits())
+    var nextOrderedSequence: UInt64 = 1
+    /// Who waits for which of this node's ordered messages to get its place.
+    var orderedTokens: [UInt64: CommandToken] = [:]
+    /// What everybody was told of this node's messages to come.
+    var promised: UInt64 = 0
+    var promiseAt: HostTime?
+    var askAt: HostTime?
+    var orderedSummaryAt: HostTime?
+    /// When the last ordered message came, or a member was lost that may have sent some.
+    var orderedActiveAt: HostTime?
     var relayHistory = RelayHistory()
     var nextRelayCounter: UInt64 = 1
 
@@ -194,7 +205,7 @@ public struct Gossip: Sendable {
         case .acknowledgement(let acknowledgement):
             // Of a stream to the peer itself, which only members have.
             receiveAcknowledgement(acknowledgement, from: peer, overLink: true, at: now, into: &outbox)
-        case .direct, .relayed, .fork, .wantSecrets, .secrets:
+        case .direct, .relayed, .fork, .wantSecrets, .secrets, .ordered, .promise, .orderedSummary:
             // Signed records prove themselves, whoever brings them, and an admission may come from the admitted one
             // alone. Everything else is for members; a few messages wait, since they may overtake the admission.
             guard isMember(peer) else {
@@ -216,6 +227,12 @@ public struct Gossip: Sendable {
         case .fork(let first, let second): receiveFork(first, second, from: peer, at: now, into: &outbox)
         case .wantSecrets(let ids): receiveWantSecrets(ids, from: peer, into: &outbox)
         case .secrets(let secrets): receiveSecrets(secrets, at: now, into: &outbox)
+        case .ordered(let message): receiveOrdered(message, from: peer, at: now, into: &outbox)
+        case .promise(let promise):
+            guard let incarnation = links[peer]?.incarnation else { break }
+            receivePromise(
+                promise, from: ChainKey(author: peer, incarnation: incarnation), at: now, into: &outbox)
+        case .orderedSummary(let summary): receiveOrderedSummary(summary, from: peer, at: now, into: &outbox)
         default: break
         }
     }
@@ -244,6 +261,7 @@ public struct Gossip: Sendable {
             membersChanged(peers, at: now, into: &outbox)
         case .memberLost(let peer):
             memberLost(peer, at: now)
+            noteLoss(at: now, into: &outbox)
         }
         log.refreshHead()
     }
@@ -253,13 +271,14 @@ public struct Gossip: Sendable {
         handleRecordDeadlines(at: now, into: &outbox)
         handleMembershipDeadlines(at: now, into: &outbox)
         handleMessageDeadlines(at: now, into: &outbox)
+        handleOrderedDeadlines(at: now, into: &outbox)
         log.refreshHead()
     }
 
     /// When `handleDeadline` wants to be called; nil when nothing waits. Cost: O(links + streams).
     public var nextDeadline: HostTime? {
         if !deferredChanges.isEmpty || sealing.isUnsettled { return .distantPast }
-        return [recordDeadline, membershipDeadline, messageDeadline].compactMap { $0 }.min()
+        return [recordDeadline, membershipDeadline, messageDeadline, orderedDeadline].compactMap { $0 }.min()
     }
 
     // MARK: Links
@@ -292,6 +311,7 @@ public struct Gossip: Sendable {
         announceLinks(to: [peer], into: &outbox)
         greetWithSummary(peer, at: now, into: &outbox)
         greetWithStatus(peer, incarnation, at: now, into: &outbox)
+        greetWithOrder(peer, at: now, into: &outbox)
     }
 
     /// Whether this node speaks to `peer` unasked: a record admits the peer, or none admits this node yet.

@@ -8,7 +8,7 @@ public enum DeliveryMode: UInt8, Hashable, Sendable, CaseIterable {
     case reliable = 1
     /// At most once, never repeated.
     case unreliable = 2
-    /// Reserved: total order over all senders. Refused in this version.
+    /// To everybody, this node included, in one order over all senders that is the same at every member.
     case ordered = 3
 }
 
@@ -21,8 +21,12 @@ public struct UserMessage: Hashable, Sendable {
     /// record's order depends on it.
     public var lamport: UInt64
     public var payload: [UInt8]
+    /// Of an ordered one: it came when its place was passed. A log sorted by (lamport, author, incarnation) has it in
+    /// its place.
+    public var isLate: Bool
 
-    public init(from: PeerID, mode: DeliveryMode, lamport: UInt64, payload: [UInt8]) {
+    public init(from: PeerID, mode: DeliveryMode, lamport: UInt64, payload: [UInt8], isLate: Bool = false) {
+        self.isLate = isLate
         self.from = from
         self.mode = mode
         self.lamport = lamport
@@ -141,6 +145,7 @@ public enum GossipCommand: Sendable {
     /// A joiner's copy of GENESIS, checked against the mesh set before.
     case adopt(genesis: [UInt8])
     /// `recipients` nil: all members but this node. Unknown recipients and this node itself are ignored.
+    /// Ordered ones have no recipients: they go to everybody, and are settled when they have their place here.
     /// `deadline`, of unreliable ones only: counted from now; at most `GossipConfiguration.maximumDeadline`.
     case sendUserMessage(
         payload: [UInt8], recipients: [PeerID]?, mode: DeliveryMode, deadline: TimeSpan? = nil, token: CommandToken)
@@ -222,6 +227,26 @@ public struct GossipConfiguration: Hashable, Sendable {
     public var relayRate = 1400
     public var relayHopLimit: UInt8 = 8
 
+    /// What was heard of ordered messages in this span is promised for at once.
+    public var promiseDelay = TimeSpan.milliseconds(1)
+    /// Whoever holds up an ordered message is asked where it stands after this, and again.
+    public var promiseAskDelay = TimeSpan.milliseconds(300)
+    public var promiseAskInterval = TimeSpan.milliseconds(500)
+    /// An ordered message is delivered after this, whoever is silent: longer than any living member needs to be found
+    /// dead, so only one that withholds its promises is passed over.
+    public var orderedPatience = TimeSpan.milliseconds(8_000)
+    /// Numbers that stay missing this long are asked of everybody; after the second span nothing waits for them.
+    public var orderedGapGrace = TimeSpan.milliseconds(400)
+    public var orderedGapPatience = TimeSpan.milliseconds(5_000)
+    /// Members tell each other what they have had this often while ordered messages come, and for a while after.
+    public var orderedSummaryInterval = TimeSpan.milliseconds(1_000)
+    public var orderedActivity = TimeSpan.milliseconds(3_000)
+    /// Between two parts of what a peer lacks.
+    public var orderedBacklogPause = TimeSpan.milliseconds(20)
+    /// Ordered messages one peer may hand us: burst, and refill per second (at 36 µs a signature, 15 % of a core).
+    public var orderedBurst = 4096
+    public var orderedRate = 4000
+
     /// The longest deadline of an unreliable message.
     public var maximumDeadline = TimeSpan.seconds(60)
     /// A receiver drops what is late only while it knows the mesh clock this well.
@@ -263,6 +288,19 @@ public struct GossipStatistics: Hashable, Sendable {
     public var messagesOverCap = 0
     public var messagesRetransmitted = 0
     public var messagesFailed = 0
+    /// Ordered messages delivered after their place was passed.
+    public var orderedLate = 0
+    /// Ordered messages refused: signature, author, Lamport time, epoch or seal, or two of one number.
+    public var orderedRefused = 0
+    /// Ordered messages beyond what may wait of one author, or beyond a peer's allowance.
+    public var orderedOverCap = 0
+    /// Ordered messages sent to members that lacked them.
+    public var orderedRepaired = 0
+    /// Numbers that never came.
+    public var orderedGivenUp = 0
+    /// Ordered messages delivered though somebody here had not been heard past them.
+    public var orderedImpatient = 0
+    public var promisesAsked = 0
     /// Unreliable messages dropped here for want of a way to their recipient.
     public var unreliableDroppedNoRoute = 0
     /// Unreliable messages that arrived after their deadline.

@@ -30,12 +30,19 @@ struct Neighbour: Sendable {
     var offences = 0
     var ignoredUntil = HostTime.distantPast
     var relayAllowance: Allowance
+    var orderedAllowance: Allowance
+
+    /// Ordered messages that the peer lacks and that are sent a part at a time, and when the next part goes.
+    var orderedBacklog: [OrderedPosition] = []
+    var hasAnsweredOrder = false
+    var orderedBacklogAt: HostTime?
 
     init(incarnation: Incarnation, configuration: GossipConfiguration, firstHeadAt: HostTime, now: HostTime) {
         self.incarnation = incarnation
         nextHeadAt = firstHeadAt
         nextSummaryAt = now
         summaryPause = configuration.summaryInterval
+        orderedAllowance = Allowance(burst: configuration.orderedBurst, perSecond: configuration.orderedRate)
         relayAllowance = Allowance(burst: configuration.relayBurst, perSecond: configuration.relayRate)
     }
 
@@ -46,6 +53,7 @@ struct Neighbour: Sendable {
         offences = replaced.offences
         ignoredUntil = replaced.ignoredUntil
         relayAllowance = replaced.relayAllowance
+        orderedAllowance = replaced.orderedAllowance
     }
 
     /// False when there is no more room: the peer says it again.

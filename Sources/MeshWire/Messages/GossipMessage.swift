@@ -168,6 +168,12 @@ public enum GossipMessage: WireMessage {
     case wantSecrets([SecretID])
     /// 21: `n u8 ≤ 64 | n × 32`: what was asked for and is here.
     case secrets([Bytes32])
+    /// 10: see `OrderedMessage`.
+    case ordered(OrderedMessage)
+    /// 11: see `OrderPromise`.
+    case promise(OrderPromise)
+    /// 12: see `OrderedSummary`.
+    case orderedSummary(OrderedSummary)
 
     public static let maximumWanted = 256
     public static let maximumNeighbours = 64
@@ -185,6 +191,9 @@ public enum GossipMessage: WireMessage {
         case fork = 9
         case wantSecrets = 20
         case secrets = 21
+        case ordered = 10
+        case promise = 11
+        case orderedSummary = 12
     }
 
     public func encode(into writer: inout ByteWriter) {
@@ -229,6 +238,15 @@ public enum GossipMessage: WireMessage {
             writer.write(Kind.secrets.rawValue)
             writer.write(UInt8(truncatingIfNeeded: secrets.count))
             for secret in secrets { writer.write(secret) }
+        case .ordered(let message):
+            writer.write(Kind.ordered.rawValue)
+            message.encode(into: &writer)
+        case .promise(let promise):
+            writer.write(Kind.promise.rawValue)
+            promise.encode(into: &writer)
+        case .orderedSummary(let summary):
+            writer.write(Kind.orderedSummary.rawValue)
+            summary.encode(into: &writer)
         }
     }
 
@@ -244,6 +262,9 @@ public enum GossipMessage: WireMessage {
         case .direct: self = .direct(try DirectMessage(reading: bytes, &position))
         case .acknowledgement: self = .acknowledgement(try MessageAcknowledgement(reading: bytes, &position))
         case .relayed: self = .relayed(try RelayedMessage(reading: bytes, &position))
+        case .ordered: self = .ordered(try OrderedMessage(reading: bytes, &position))
+        case .promise: self = .promise(try OrderPromise(reading: bytes, &position))
+        case .orderedSummary: self = .orderedSummary(try OrderedSummary(reading: bytes, &position))
         case .fork:
             let first = try Self.readEnvelope(bytes, &position)
             self = .fork(first, try Self.readEnvelope(bytes, &position))

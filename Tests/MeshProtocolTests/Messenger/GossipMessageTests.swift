@@ -165,11 +165,6 @@ struct `Messages between linked members` {
         #expect(network.nodes[1].messages.isEmpty)
     }
 
-    @Test func `ordered delivery is refused until it exists`() throws {
-        let network = try linked(2, seed: 28)
-        #expect(throws: CommandError.invalid(field: "mode")) { try network.say(0, [1], mode: .ordered) }
-    }
-
     @Test func `an answer has a greater Lamport time than its question`() throws {
         let network = try linked(3, seed: 29)
         try network.say(0, [1])

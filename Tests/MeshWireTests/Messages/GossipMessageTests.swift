@@ -66,6 +66,24 @@ private let golden: [(GossipMessage, [UInt8])] = [
             + [9, 0, 0, 0, 0, 0, 0, 0] + run(5, 16) + [16, 0, 0, 0] + run(6, 24) + run(7, 16) + run(8, 64)
     ),
     (.fork([1], [2, 3]), [9, 1, 0, 0, 0, 1, 2, 0, 0, 0, 2, 3]),
+    (
+        .ordered(
+            OrderedMessage(
+                author: PeerID(filled32(1)), incarnation: Incarnation(2), sequence: 3, lamport: 4,
+                epoch: SecretID(Bytes16(run(5, 16)) ?? .zero), nonce: run(6, 24), sealed: run(7, 17),
+                signature: run(8, 64))),
+        [10] + run(1, 32) + [2, 0, 0, 0, 0, 0, 0, 0] + [3, 0, 0, 0, 0, 0, 0, 0] + [4, 0, 0, 0, 0, 0, 0, 0]
+            + run(5, 16) + [17, 0, 0, 0] + run(6, 24) + run(7, 17) + run(8, 64)
+    ),
+    (
+        .promise(OrderPromise(asks: true, lamport: 300, nextOrdered: 1, nextDirect: 128)),
+        [11, 1, 0xac, 2, 1, 0x80, 1]
+    ),
+    (
+        .orderedSummary(
+            OrderedSummary(asksForAll: true, lives: [.init(key: key(1, 2), runs: [1...1, 3...130])])),
+        [12, 1, 1] + run(1, 32) + [2, 0, 0, 0, 0, 0, 0, 0] + [2, 1, 0, 3, 127]
+    ),
 ]
 
 struct `A gossip message` {
@@ -174,11 +192,27 @@ struct `A gossip message` {
                 try GossipMessage(decoding: GossipMessage.direct(direct).encoded)
             }
         }
+        let runs: [(OrderedSummary, WireError)] = [
+            (OrderedSummary(asksForAll: false, lives: [.init(key: key(1, 1), runs: [1...2, 3...4])]), .invalidValue),
+            (OrderedSummary(asksForAll: false, lives: [.init(key: key(1, 1), runs: [5...6, 1...2])]), .invalidValue),
+            (
+                OrderedSummary(asksForAll: false, lives: [key(1, 2), key(1, 1)].map { .init(key: $0, runs: []) }),
+                .invalidValue
+            ),
+            (
+                OrderedSummary(
+                    asksForAll: false, lives: [.init(key: key(1, 1), runs: (0..<9).map { $0 * 2...$0 * 2 })]),
+                .limitExceeded
+            ),
+        ]
+        for (summary, error) in runs {
+            #expect(throws: error) { try GossipMessage(decoding: GossipMessage.orderedSummary(summary).encoded) }
+        }
         let none = MessageAcknowledgement(incarnation: Incarnation(1), next: 0)
         #expect(throws: WireError.invalidValue) {
             try GossipMessage(decoding: GossipMessage.acknowledgement(none).encoded)
         }
-        for kind in [0, 10, 0x7f, 0x80, 0xff] as [UInt8] {
+        for kind in [0, 13, 0x7f, 0x80, 0xff] as [UInt8] {
             #expect(throws: WireError.unknownType) { try GossipMessage(decoding: [kind, 0, 0]) }
         }
         #expect(throws: WireError.truncated) { try GossipMessage(decoding: []) }
