@@ -22,6 +22,7 @@ struct OutgoingStream: Sendable {
         let count: Int
         let payload: [UInt8]
         let audience: DirectMessage.Audience
+        let causes: [DirectMessage.Cause]
         /// Names the message in the table of those not settled.
         let number: UInt64
         let submittedAt: HostTime
@@ -36,6 +37,8 @@ struct OutgoingStream: Sendable {
     var sentCount = 0
     var sentByteCount = 0
     var route = Route.none
+    /// What the recipient was told to deliver first, by the author's life: once told, it need not be told again.
+    var namedCauses: [LifeTag: UInt64] = [:]
     /// When to send again, or to stop waiting for a status.
     var retransmitAt: HostTime?
     var retransmissionPause = TimeSpan.zero
@@ -45,12 +48,14 @@ struct OutgoingStream: Sendable {
     /// The least number that may still come.
     var base: UInt64 { items.first?.sequence ?? nextSequence }
 
-    mutating func append(_ message: OutgoingContent, lamport: UInt64, number: UInt64, at now: HostTime) {
+    mutating func append(
+        _ message: OutgoingContent, causes: [DirectMessage.Cause], lamport: UInt64, number: UInt64, at now: HostTime
+    ) {
         if items.isEmpty { progressAt = now }
         items.append(
             Item(
                 sequence: nextSequence, lamport: lamport, count: message.count, payload: message.payload,
-                audience: message.audience, number: number, submittedAt: now))
+                audience: message.audience, causes: causes, number: number, submittedAt: now))
         nextSequence &+= UInt64(message.count)
         byteCount += message.payload.count
         messageCount += message.count
@@ -65,10 +70,16 @@ struct OutgoingStream: Sendable {
 
     /// Gives up everything submitted before `limit`.
     mutating func expire(submittedBefore limit: HostTime) -> [Item] {
-        removeFirst(items.prefix { $0.submittedAt < limit }.count)
+        giveUp(items.prefix { $0.submittedAt < limit }.count)
     }
 
-    mutating func removeAll() -> [Item] { removeFirst(items.count) }
+    mutating func removeAll() -> [Item] { giveUp(items.count) }
+
+    /// What is not sent names no causes: they are named again.
+    private mutating func giveUp(_ count: Int) -> [Item] {
+        if count > 0 { namedCauses.removeAll() }
+        return removeFirst(count)
+    }
 
     private mutating func removeFirst(_ count: Int) -> [Item] {
         let removed = Array(items.prefix(count))
@@ -105,8 +116,15 @@ struct IncomingStream: Sendable {
         /// Messages in the payload; more than one are packed.
         let count: Int
         let payload: [UInt8]
+        let audience: DirectMessage.Audience
+        let causes: [DirectMessage.Cause]
+
+        /// Of the last message in it.
+        var lastLamport: UInt64 { lamport &+ UInt64(count - 1) }
 
         init(_ message: DirectMessage) {
+            audience = message.audience
+            causes = message.causes
             lamport = message.lamport
             count = message.count
             payload = message.payload
@@ -125,6 +143,13 @@ struct IncomingStream: Sendable {
     private(set) var next: UInt64 = 1
     private var held: [UInt64: Received] = [:]
     private var heldByteCount = 0
+    /// In order, and held back until what must come first has come out.
+    private(set) var blocked: [(received: Received, since: HostTime)] = []
+    private var blockedByteCount = 0
+    /// Of what has come out.
+    private var deliveredLamport: UInt64 = 0
+    /// All that the sender sends from `next` on is later than `lamport`.
+    private var promise: (next: UInt64, lamport: UInt64)?
     var acknowledgeAt: HostTime?
     var unacknowledgedCount = 0
     var usedAt: HostTime
@@ -132,6 +157,35 @@ struct IncomingStream: Sendable {
     var unreliableSeen = IntervalSet(maximumIntervals: 64)
 
     init(at now: HostTime) { usedAt = now }
+
+    // MARK: Causes
+
+    mutating func block(_ received: Received, at now: HostTime) {
+        blocked.append((received, now))
+        blockedByteCount += received.payload.count
+    }
+
+    mutating func removeFirstBlocked() { blockedByteCount -= blocked.removeFirst().received.payload.count }
+
+    func isBlockedBeyond(_ limits: GossipConfiguration) -> Bool {
+        blocked.count > limits.maximumQueuedItems || blockedByteCount > limits.maximumQueuedBytes
+    }
+
+    mutating func noteDelivery(through lamport: UInt64) { deliveredLamport = max(deliveredLamport, lamport) }
+
+    mutating func note(promisedFrom next: UInt64, lamport: UInt64) {
+        if let promise, promise.next > next || promise.lamport > lamport { return }
+        promise = (next, lamport)
+    }
+
+    /// Whether everything up to `lamport` that is for this node has come out.
+    func isPast(_ lamport: UInt64) -> Bool {
+        if deliveredLamport >= lamport { return true }
+        guard let promise, promise.lamport >= lamport else { return false }
+        return promise.next <= next && blocked.isEmpty
+    }
+
+    // MARK: Sequence
 
     mutating func receive(_ message: DirectMessage, limits: GossipConfiguration) -> Arrival {
         guard message.sequence < .max - UInt64(message.count) else { return .overCap }

@@ -98,7 +98,9 @@ extension Gossip {
         counters.messagesFailed += failures.count
         unsettled[number] = UnsettledMessage(token: token, waitingFor: Set(takers), failures: failures)
         for peer in takers {
-            outgoing[peer, default: OutgoingStream()].append(content, lamport: lamport, number: number, at: now)
+            let causes = causes(for: peer, at: now)
+            outgoing[peer, default: OutgoingStream()].append(
+                content, causes: causes, lamport: lamport, number: number, at: now)
             pump(peer, at: now, into: &outbox)
         }
         settleIfComplete(number, into: &outbox)
@@ -161,7 +163,7 @@ extension Gossip {
     ) {
         let message = DirectMessage(
             isReliable: true, sequence: item.sequence, base: base, lamport: item.lamport, payload: item.payload,
-            count: item.count, audience: item.audience)
+            count: item.count, audience: item.audience, causes: item.causes)
         if route == .direct {
             send(.direct(message), to: peer, priority: .message, isReliable: true, into: &outbox)
         } else {
@@ -244,13 +246,13 @@ extension Gossip {
     mutating func take(
         _ message: DirectMessage, from key: ChainKey, at now: HostTime, into outbox: inout Outbox<GossipOutput>
     ) {
-        makeRoom(for: key, at: now)
+        makeRoom(for: key, at: now, into: &outbox)
         var stream = incoming.removeValue(forKey: key) ?? IncomingStream(at: now)
         stream.usedAt = now
         guard message.isReliable else {
             let isNew = stream.unreliableSeen.insert(message.sequence)
             incoming[key] = stream
-            return takeUnreliable(message, isNew: isNew, from: key.author, at: now, into: &outbox)
+            return takeUnreliable(message, isNew: isNew, from: key, at: now, into: &outbox)
         }
         let arrival = stream.receive(message, limits: configuration)
         stream.unacknowledgedCount += 1
@@ -258,8 +260,7 @@ extension Gossip {
         let isDue = stream.unacknowledgedCount >= configuration.acknowledgementCount
         incoming[key] = stream
         switch arrival {
-        case .delivered(let messages):
-            for received in messages { deliver(received, from: key.author, mode: .reliable, into: &outbox) }
+        case .delivered(let messages): receiveInOrder(messages, from: key, at: now, into: &outbox)
         case .duplicate: counters.messagesDuplicate += 1
         case .overCap: counters.messagesOverCap += 1
         case .held: break
@@ -268,11 +269,16 @@ extension Gossip {
     }
 
     mutating func deliver(
-        _ received: IncomingStream.Received, from author: PeerID, mode: DeliveryMode,
+        _ received: IncomingStream.Received, from key: ChainKey, mode: DeliveryMode, at now: HostTime,
         into outbox: inout Outbox<GossipOutput>
     ) {
+        let author = key.author
         counters.messagesReceived += received.count
-        hear(received.lamport &+ UInt64(received.count - 1))
+        hear(received.lastLamport)
+        if mode == .reliable {
+            incoming[key]?.noteDelivery(through: received.lastLamport)
+            noteHeard(received, from: key, at: now)
+        }
         if received.count == 1 {
             outbox.append(
                 .userMessage(
@@ -294,7 +300,7 @@ extension Gossip {
     static var largestLamportStep: UInt64 { 1 << 32 }
 
     /// A few process lives of each sender are remembered; of those without a link the least recently used goes.
-    private mutating func makeRoom(for key: ChainKey, at now: HostTime) {
+    mutating func makeRoom(for key: ChainKey, at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
         guard incoming[key] == nil else { return }
         let lives = incoming.filter { $0.key.author == key.author }
         guard lives.count >= 4 else { return }
@@ -302,7 +308,13 @@ extension Gossip {
         let oldest = lives.filter { $0.key.incarnation != current }.min {
             ($0.value.usedAt, $0.key) < ($1.value.usedAt, $1.key)
         }
-        if let oldest { incoming[oldest.key] = nil }
+        guard let oldest else { return }
+        // What it held back was acknowledged: it comes out now.
+        for (received, _) in oldest.value.blocked {
+            deliver(received, from: oldest.key, mode: .reliable, at: now, into: &outbox)
+        }
+        blockedStreams.remove(oldest.key)
+        incoming[oldest.key] = nil
     }
 
     // MARK: Settling
@@ -338,6 +350,7 @@ extension Gossip {
         let isFewer = !members.isSubset(of: present)
         members = present
         handleMessageDeadlines(at: now, into: &outbox)
+        releaseBlocked(at: now, into: &outbox)
         if isFewer { noteLoss(at: now, into: &outbox) } else { deliverOrdered(at: now, into: &outbox) }
     }
 

@@ -104,7 +104,15 @@ extension Gossip {
     mutating func receivePromise(
         _ promise: OrderPromise, from key: ChainKey, at now: HostTime, into outbox: inout Outbox<GossipOutput>
     ) {
+        makeRoom(for: key, at: now, into: &outbox)
+        incoming[key, default: IncomingStream(at: now)].note(
+            promisedFrom: promise.nextDirect, lamport: promise.lamport)
+        releaseBlocked(at: now, into: &outbox)
         ordered.promise(key, next: promise.nextOrdered, lamport: promise.lamport, at: now)
+        if ordered.lives[key]?.gapSince != nil {
+            orderedActiveAt = now
+            orderedSummaryAt = orderedSummaryAt ?? now + configuration.orderedGapGrace
+        }
         if promise.asks { sayPromise(to: key.author, asks: false, at: now, into: &outbox) }
         deliverOrdered(at: now, into: &outbox)
     }
@@ -258,6 +266,7 @@ extension Gossip {
             orderedActiveAt = now
             orderedSummaryAt = min(orderedSummaryAt ?? .distantFuture, now + configuration.orderedGapGrace)
         }
+        releaseBlocked(at: now, into: &outbox)
         deliverOrdered(at: now, into: &outbox)
     }
 

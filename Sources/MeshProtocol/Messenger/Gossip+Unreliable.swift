@@ -38,7 +38,7 @@ extension Gossip {
     }
 
     mutating func takeUnreliable(
-        _ message: DirectMessage, isNew: Bool, from author: PeerID, at now: HostTime,
+        _ message: DirectMessage, isNew: Bool, from key: ChainKey, at now: HostTime,
         into outbox: inout Outbox<GossipOutput>
     ) {
         guard isNew else {
@@ -49,7 +49,7 @@ extension Gossip {
             counters.unreliableDroppedLate += 1
             return
         }
-        deliver(IncomingStream.Received(message), from: author, mode: .unreliable, into: &outbox)
+        deliver(IncomingStream.Received(message), from: key, mode: .unreliable, at: now, into: &outbox)
     }
 
     /// Only what is late whatever the clock's error is dropped.

@@ -52,6 +52,11 @@ public struct Gossip: Sendable {
     var messageClock: UInt64 = 0
     /// The mesh clock, for deadlines.
     var meshClock: MeshClockReading?
+    /// What came out here lately, for what is sent behind it.
+    var heardLately: [ChainKey: Heard] = [:]
+    /// Streams whose next message waits for what must come first.
+    var blockedStreams: Set<ChainKey> = []
+    var askCausesAt: HostTime?
     var ordered = OrderedLog(limits: OrderedLimits())
     var nextOrderedSequence: UInt64 = 1
     /// Who waits for which of this node's ordered messages to get its place.
@@ -271,6 +276,7 @@ public struct Gossip: Sendable {
         handleRecordDeadlines(at: now, into: &outbox)
         handleMembershipDeadlines(at: now, into: &outbox)
         handleMessageDeadlines(at: now, into: &outbox)
+        handleCausalDeadline(at: now, into: &outbox)
         handleOrderedDeadlines(at: now, into: &outbox)
         log.refreshHead()
     }
@@ -278,7 +284,8 @@ public struct Gossip: Sendable {
     /// When `handleDeadline` wants to be called; nil when nothing waits. Cost: O(links + streams).
     public var nextDeadline: HostTime? {
         if !deferredChanges.isEmpty || sealing.isUnsettled { return .distantPast }
-        return [recordDeadline, membershipDeadline, messageDeadline, orderedDeadline].compactMap { $0 }.min()
+        return [recordDeadline, membershipDeadline, messageDeadline, causalDeadline, orderedDeadline]
+            .compactMap { $0 }.min()
     }
 
     // MARK: Links

@@ -4,7 +4,8 @@ import MeshWire
 
 /// How hard the mesh tries to deliver a message of an application.
 public enum DeliveryMode: UInt8, Hashable, Sendable, CaseIterable {
-    /// Exactly once and in order per sender, or an error that names the member.
+    /// Exactly once, in order per sender and behind what the sender had delivered before, or an error that names the
+    /// member.
     case reliable = 1
     /// At most once, never repeated.
     case unreliable = 2
@@ -227,6 +228,13 @@ public struct GossipConfiguration: Hashable, Sendable {
     public var relayRate = 1400
     public var relayHopLimit: UInt8 = 8
 
+    /// What was delivered longer ago than this is named as a cause no more: it has come out everywhere, or been given up.
+    public var causalHorizon = TimeSpan.milliseconds(10_000)
+    /// A message waits this long at most for what must come first.
+    public var causalPatience = TimeSpan.milliseconds(5_000)
+    /// Whoever is waited for is asked after this whether anything comes, and again every `promiseAskInterval`.
+    public var causalAskDelay = TimeSpan.milliseconds(100)
+
     /// What was heard of ordered messages in this span is promised for at once.
     public var promiseDelay = TimeSpan.milliseconds(1)
     /// Whoever holds up an ordered message is asked where it stands after this, and again.
@@ -288,6 +296,10 @@ public struct GossipStatistics: Hashable, Sendable {
     public var messagesOverCap = 0
     public var messagesRetransmitted = 0
     public var messagesFailed = 0
+    /// How often a sender's messages had to wait for another's.
+    public var messagesHeldBack = 0
+    /// Messages that came out without what should have come first: it did not come in time.
+    public var causesGivenUp = 0
     /// Ordered messages delivered after their place was passed.
     public var orderedLate = 0
     /// Ordered messages refused: signature, author, Lamport time, epoch or seal, or two of one number.

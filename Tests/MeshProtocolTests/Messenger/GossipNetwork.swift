@@ -59,6 +59,8 @@ final class GossipNetwork {
     var nodes: [Node] = []
     var now = HostTime(nanoseconds: 1_000_000_000)
     var faults = Faults()
+    /// Added to what crosses these links, in milliseconds.
+    var slowness: [Pair: Int64] = [:]
     var random: RandomStream
     var configuration = GossipConfiguration()
     /// Messages that crossed links so far, and a limit after which every link is cut (for exhaustive cuts).
@@ -338,6 +340,7 @@ final class GossipNetwork {
         else { return }
         var delay =
             faults.delay.lowerBound + Int64(random.below(Int(faults.delay.upperBound - faults.delay.lowerBound + 1)))
+        delay += slowness[Pair(from, to)] ?? 0
         if faults.loss > 0, random.unit() < faults.loss {
             guard isReliable else { return }
             delay += faults.recovery
