@@ -8,6 +8,8 @@ struct Followers {
     var messages: [ControlReply] = []
     var counts: [ControlReply] = []
     var journal: [ControlReply] = []
+    /// Inside the program.
+    var readers: [MessageReader] = []
 
     static let maximumFollowers = 64
 
@@ -18,6 +20,10 @@ struct Followers {
     }
 
     mutating func publish(_ content: ReceivedContent, fromName: String, counting box: MessageBox) {
+        if !readers.isEmpty {
+            let delivered = DeliveredMessages(content)
+            for reader in readers { reader.tell(delivered) }
+        }
         if !messages.isEmpty {
             for message in content.messages {
                 let object = Documents.message(ReceivedMessage(fromName: fromName, message: message))
@@ -36,6 +42,7 @@ struct Followers {
 
     mutating func endAll() {
         for reply in events + messages + counts + journal { reply.finish() }
+        for case .feed(let feed) in readers { feed.end() }
         self = Followers()
     }
 }

@@ -19,6 +19,9 @@ final class Inbox: Sendable {
         case imported(ImportJob, Result<ImportedContent, StorageError>)
         case exported(ExportJob, Result<ExportResult, StorageError>)
         case verified(CommandToken, Result<[VerifiedContent], StorageError>)
+        /// Something waits in it.
+        case outlet(MessageOutlet)
+        case reader(MessageReader)
         case stop
     }
 

@@ -88,10 +88,14 @@ struct MessageBox: Sendable {
         while keptBytes > Self.capacityBytes { dropOldest() }
     }
 
+    private var inOrder: [Entry] { entries.values.joined().sorted { $0.number < $1.number } }
+
+    /// In the order of their arrival; of a batch also what was dropped of its beginning.
+    var contents: [ReceivedContent] { inOrder.map(\.content) }
+
     /// In the order of their arrival. Cost: what is kept; made on request only.
     var messages: [ReceivedMessage] {
-        let all = entries.values.joined().sorted { $0.number < $1.number }
-        return all.flatMap { entry in
+        inOrder.flatMap { entry in
             entry.content.messages.dropFirst(entry.dropped).map {
                 ReceivedMessage(fromName: entry.fromName, message: $0)
             }

@@ -35,6 +35,8 @@ extension Node {
         case .exported(let job, .failure(let error)): waiting.fail(job.token, NodeError(error))
         case .verified(let token, .success(let contents)): waiting.settle(token, .verified(contents))
         case .verified(let token, .failure(let error)): waiting.fail(token, NodeError(error))
+        case .outlet(let outlet): await advance(outlet, at: now)
+        case .reader(let reader): add(reader)
         case .stop: leave(stops: true, at: now)
         }
     }

@@ -9,7 +9,8 @@ import MeshBase
 enum Benchmarks {
     static let cases: [any BenchmarkCase] = [
         LinkThroughput(datagramByteCount: nil), LinkThroughput(datagramByteCount: 1232), MessageLatency(),
-        MessageThroughput(), AttachmentTransfer(), JoinTime(), FailureNotice(), IdleCost(),
+        MessageThroughput(), MessageStream(byteCount: 64), MessageStream(byteCount: 1024), MessageRoundTrip(),
+        AttachmentTransfer(), JoinTime(), FailureNotice(), IdleCost(),
     ]
 
     static func main() async {

@@ -14,6 +14,9 @@ public struct MessageBatch: Hashable, Sendable {
 
     public init() {}
 
+    /// Empty, with room for so many bytes.
+    public init(reserving byteCount: Int) { bytes.reserveCapacity(byteCount) }
+
     /// Takes what was decoded as `count` messages.
     public init?(packed bytes: [UInt8], count: Int) {
         guard Self.isWellFormed(bytes.span, count: count) else { return nil }
