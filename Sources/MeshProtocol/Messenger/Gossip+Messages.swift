@@ -274,7 +274,7 @@ extension Gossip {
     ) {
         let author = key.author
         counters.messagesReceived += received.count
-        hear(received.lastLamport)
+        hear(received.lastLamport, at: now)
         if mode == .reliable {
             incoming[key]?.noteDelivery(through: received.lastLamport)
             noteHeard(received, from: key, at: now)
@@ -289,15 +289,12 @@ extension Gossip {
         }
     }
 
-    /// A claim from outside moves our own clock by a bounded step only, so nobody can run it to its end (AB-66): four
-    /// thousand million claims would be needed, and an honest sender that was away as long is still followed at once.
-    mutating func hear(_ lamport: UInt64) {
+    /// A claim from outside moves our own clock within an allowance only, so nobody can run it to its end (AB-66).
+    mutating func hear(_ lamport: UInt64, at now: HostTime) {
         let latest = max(messageClock, log.greatestLamport)
-        let limit = latest.addingReportingOverflow(Self.largestLamportStep)
-        messageClock = max(latest, min(lamport, limit.overflow ? .max : limit.partialValue))
+        guard lamport > latest else { return }
+        messageClock = latest + claims.take(lamport - latest, at: now)
     }
-
-    static var largestLamportStep: UInt64 { 1 << 32 }
 
     /// A few process lives of each sender are remembered; of those without a link the least recently used goes.
     mutating func makeRoom(for key: ChainKey, at now: HostTime, into outbox: inout Outbox<GossipOutput>) {

@@ -62,8 +62,8 @@ extension Gossip {
             return
         }
         let clock = max(messageClock, log.greatestLamport)
-        let (bound, overflow) = clock.addingReportingOverflow(Self.largestLamportStep)
-        guard log.isAuthorised(message.author), overflow || message.lamport <= bound else {
+        let isInReach = message.lamport <= clock || message.lamport - clock <= claims.available(at: now)
+        guard log.isAuthorised(message.author), isInReach else {
             counters.orderedRefused += 1
             return
         }
@@ -89,7 +89,7 @@ extension Gossip {
     private mutating func acceptOrdered(
         _ message: OrderedMessage, from peer: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>
     ) {
-        hear(message.lamport)
+        hear(message.lamport, at: now)
         for other in sortedLinks where other != peer && other != message.author && log.isAuthorised(other) {
             // Who is linked to the author has it from there.
             guard links[other]?.isLinked(to: message.author) != true else { continue }

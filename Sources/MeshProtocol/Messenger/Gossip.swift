@@ -50,6 +50,7 @@ public struct Gossip: Sendable {
     var nextUnreliableSequence: UInt64 = 1
     /// The greatest Lamport time of any message sent or received here.
     var messageClock: UInt64 = 0
+    var claims = ClaimAllowance()
     /// The mesh clock, for deadlines.
     var meshClock: MeshClockReading?
     /// What came out here lately, for what is sent behind it.
