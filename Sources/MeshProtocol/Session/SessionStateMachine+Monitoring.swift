@@ -136,11 +136,18 @@ extension SessionStateMachine {
             liveness[subject]?.reportedAt = heardAt
             liveness[subject]?.reporter = peer
         }
-        // Only what was heard after the verdict revises it.
-        let isNews = life.state == .dead && life.metBy == nil ? heardAt > life.since : heardAt > life.watchMark
+        let isNews = heardAt > lastDoubt(of: subject, life)
         let isFresh = age < Detection.reportTime(configuration: configuration, health: 1)
         guard life.state != .alive, isNews, isFresh else { return }
         becomeAlive(subject, reason: "reported", at: now, into: &outbox)
+    }
+
+    /// Only what was heard after the verdict revises it, and only what was heard after a question was opened about a
+    /// linked member answers it: that a neighbour caught one keep-alive more says nothing of now.
+    private func lastDoubt(of subject: PeerID, _ life: Liveness) -> HostTime {
+        if life.state == .dead, life.metBy == nil { return life.since }
+        guard links[subject] != nil, let suspicion = life.suspicion else { return life.watchMark }
+        return max(life.watchMark, suspicion.startedAt)
     }
 
     // MARK: Suspicion

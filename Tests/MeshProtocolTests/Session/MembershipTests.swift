@@ -245,24 +245,53 @@ import Testing
         #expect(mesh.isWhole)
     }
 
-    @Test(arguments: [5, 17])
-    func `MEM-05 pauses of 700 ms on a network that loses a twentieth bury nobody`(count: Int) {
-        let mesh = TestMesh.settled(count, seed: 3) { $0.loss = 0.05 }
+    /// Deaths while one member after the other stands still for 700 ms on a network that loses a twentieth.
+    private func deathsInPauses(of mesh: TestMesh) -> Int {
         mesh.run(.seconds(3 as Int64))
         for node in mesh.nodes { node.events = [] }
-
         // The beginnings of the pauses go through all the instants between two keep-alives.
         for round in 0..<50 {
-            let paused = mesh.nodes[round % count]
+            let paused = mesh.nodes[round % mesh.nodes.count]
             mesh.freeze(paused)
             mesh.run(.milliseconds(700))
             mesh.thaw(paused)
             mesh.run(.milliseconds(Int64(400 + 31 * round % 250)))
         }
+        return mesh.nodes.reduce(0) { $0 + $1.count(.memberDead) }
+    }
 
-        #expect(mesh.nodes.reduce(0) { $0 + $1.count(.memberDead) } == 0)
+    @Test(arguments: [5, 17])
+    func `MEM-05 pauses of 700 ms on a network that loses a twentieth bury nobody`(count: Int) {
+        let mesh = TestMesh.settled(count, seed: 3) { $0.loss = 0.05 }
+        #expect(deathsInPauses(of: mesh) == 0)
         #expect(mesh.nodes.contains { $0.count(.memberSuspect) > 0 })
         #expect(mesh.isWhole)
+
+        let hasty = TestMesh.settled(count, seed: 3) { mesh in
+            mesh.loss = 0.05
+            mesh.configuration.leastDoubt = mesh.configuration.leastProbeTime
+        }
+        #expect(deathsInPauses(of: hasty) > 0, "with less doubt the same pauses do")
+    }
+
+    @Test func `what a neighbour heard before a suspicion does not answer it`() throws {
+        let mesh = TestMesh.settled(5)
+        let (observer, stopped) = (mesh.nodes[0], mesh.nodes[1])
+        var isLosing = true
+        mesh.delay = { from, to, message in
+            if case .keepAlive = message, isLosing, from == 1, to == 0 { .seconds(3_600 as Int64) } else { .zero }
+        }
+        mesh.run(.milliseconds(300))
+        isLosing = false
+        mesh.freeze(stopped)
+        observer.events = []
+
+        let time = try #require(
+            mesh.run(limit: .seconds(5 as Int64)) { observer.state(of: stopped) == .dead })
+
+        #expect(time < .milliseconds(1_600))
+        #expect(observer.count(.memberSuspect, about: stopped.peer) == 1)
+        #expect(observer.count(.memberAlive, about: stopped.peer) == 0)
     }
 
     @Test(arguments: [5, 17])
