@@ -113,7 +113,7 @@ extension SimulationRun {
         case .restore:
             cluster.kill(victim)
             if let backup = backups[victim] {
-                noteLost(of: victim)
+                noteLost()
                 cluster.nodes[victim].storage.restore(backup)
             }
         default: cluster.kill(victim)
@@ -138,13 +138,12 @@ extension SimulationRun {
         for host in cluster.nodes where random.below(2) == 0 { backups[host.index] = host.storage.backup() }
     }
 
-    /// Files that this host added and nobody else has in full go with its newer disk.
-    private func noteLost(of victim: Int) {
+    /// Files that nobody who runs has in full, now that one was killed: an older disk may not have them.
+    private func noteLost() {
         let safe = cluster.running.flatMap { host in
             cluster.snapshot(of: host.index)?.attachments.filter(\.isPresent).map(\.name) ?? []
         }
-        let own = added.keys.filter { $0.hasSuffix("-\(cluster.nodes[victim].name).bin") }
-        lost.formUnion(Set(own).subtracting(safe))
+        lost.formUnion(Set(added.keys).subtracting(safe))
     }
 
     func restart(_ index: Int) {
