@@ -10,7 +10,8 @@ enum Benchmarks {
     static let cases: [any BenchmarkCase] = [
         LinkThroughput(datagramByteCount: nil), LinkThroughput(datagramByteCount: 1232), MessageLatency(),
         MessageThroughput(), MessageStream(byteCount: 64), MessageStream(byteCount: 1024), MessageRoundTrip(),
-        AttachmentTransfer(), JoinTime(), FailureNotice(), IdleCost(),
+        AttachmentTransfer(), JoinTime(), FirstMessage(), FanOut(), FailureNotice(failure: .kill),
+        FailureNotice(failure: .stop), IdleCost(),
     ]
 
     static func main() async {

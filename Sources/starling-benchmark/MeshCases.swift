@@ -33,22 +33,30 @@ struct JoinTime: BenchmarkCase {
     }
 }
 
-/// One of nine node processes is killed: how long until all others know.
+/// One of seventeen node processes is killed or stopped: how long until all others know.
 struct FailureNotice: BenchmarkCase {
-    let name = "failure"
-    let summary = "one of 9 processes gets kill -9: until the other 8 know"
+    enum Failure: String {
+        case kill, stop
+    }
+
+    let failure: Failure
+    var name: String { failure == .kill ? "failure" : "freeze" }
+    var summary: String {
+        "one of 17 processes gets \(failure == .kill ? "kill -9" : "SIGSTOP"): until the other 16 know"
+    }
     let standardRuns = 3
+    private static let count = 17
 
     func run(runs: Int) async throws -> [BenchmarkResult] {
         var samples: [Double] = []
         for _ in 0..<runs {
-            let mesh = try NodeProcesses(count: 9)
+            let mesh = try NodeProcesses(count: Self.count)
             defer { mesh.stop() }
             try await mesh.waitUntilMeshed()
-            try await Task.sleep(for: .seconds(1))
+            try await Task.sleep(for: .seconds(2))
             let start = Machine.seconds()
-            mesh.kill(8)
-            for index in 0..<8 {
+            if failure == .kill { mesh.kill(Self.count - 1) } else { mesh.freeze(Self.count - 1) }
+            for index in 0..<(Self.count - 1) {
                 try await until(seconds: 20, interval: .milliseconds(10), "a death went unnoticed") {
                     try mesh.deadCount(index) == 1
                 }
@@ -62,14 +70,14 @@ struct FailureNotice: BenchmarkCase {
 /// Memory and processor time of one idle node process in a mesh of 16.
 struct IdleCost: BenchmarkCase {
     let name = "idle"
-    let summary = "memory and processor time of an idle node process in a mesh of 16"
+    let summary = "memory and processor time of an idle node process in a mesh of 17"
     let standardRuns = 1
 
     func run(runs: Int) async throws -> [BenchmarkResult] {
         var memory: [Double] = []
         var load: [Double] = []
         for _ in 0..<runs {
-            let mesh = try NodeProcesses(count: 16)
+            let mesh = try NodeProcesses(count: 17)
             defer { mesh.stop() }
             try await mesh.waitUntilMeshed()
             // The first seconds measure the clock eagerly; idle is what comes after.

@@ -33,6 +33,41 @@ final class NodeProcesses {
         pids[index] = 0
     }
 
+    /// Stops a process without ending it; `stop()` ends it all the same.
+    func freeze(_ index: Int) { _ = Glibc.kill(pids[index], SIGSTOP) }
+
+    /// Starts one more process, which joins; its index. It need not be up yet.
+    func add() throws -> Int {
+        try start(pids.count, arguments: ["join", "-"], input: try waitForInvite())
+        return pids.count - 1
+    }
+
+    /// A connection that tells each message from now on.
+    func follow(_ index: Int) throws -> UnixStream {
+        let stream = try UnixStream(connectingTo: socketPath(index))
+        try stream.write(line: (["verb": "inbox", "follow": true, "backlog": false] as JSONValue).text)
+        // Requests of one node are taken in order: once this one is answered, the inbox is followed.
+        _ = try ask(index, ["verb": "clock"])
+        return stream
+    }
+
+    /// Hands over one message; does not wait for its delivery.
+    func send(_ index: Int, _ text: String) throws {
+        let stream = try UnixStream(connectingTo: socketPath(index))
+        defer { stream.close() }
+        try stream.write(line: (["verb": "send", "text": .string(text), "timeoutSeconds": 60] as JSONValue).text)
+    }
+
+    /// Hands over one message as soon as the node takes it.
+    func sendWhenUp(_ index: Int, _ text: String) throws {
+        for _ in 0..<20_000 {
+            let answer = try? ask(index, ["verb": "send", "text": .string(text), "timeoutSeconds": 60])
+            if answer?["schema"]?.stringValue == "starling/send/1" { return }
+            usleep(500)
+        }
+        throw BenchmarkFailure("node \(index) never took a message")
+    }
+
     func waitUntilMeshed() async throws {
         for index in 0..<count {
             try await until(seconds: 60, interval: .milliseconds(20), "the mesh did not form") {
@@ -69,13 +104,7 @@ final class NodeProcesses {
     }
 
     private func statistics(_ pid: pid_t, _ name: String) throws -> String {
-        guard let file = unsafe fopen("/proc/\(pid)/\(name)", "r") else {
-            throw BenchmarkFailure("process \(pid) is gone")
-        }
-        defer { unsafe fclose(file) }
-        var bytes = [UInt8](repeating: 0, count: 65_536)
-        let count = unsafe fread(&bytes, 1, bytes.count, file)
-        return String(decoding: bytes.prefix(count), as: UTF8.self)
+        try TextFile.read("/proc/\(pid)/\(name)")
     }
 
     private func ask(_ index: Int, _ request: JSONValue) throws -> JSONValue {
@@ -126,6 +155,17 @@ final class NodeProcesses {
         close(pipes[1])
         guard result == 0 else { throw BenchmarkFailure("cannot start \(binary) (errno \(result)); build it first") }
         pids.append(pid)
+    }
+}
+
+/// Small files of `/proc`.
+enum TextFile {
+    static func read(_ path: String) throws -> String {
+        guard let file = unsafe fopen(path, "r") else { throw BenchmarkFailure("\(path) cannot be read") }
+        defer { unsafe fclose(file) }
+        var bytes = [UInt8](repeating: 0, count: 65_536)
+        let count = unsafe fread(&bytes, 1, bytes.count, file)
+        return String(decoding: bytes.prefix(count), as: UTF8.self)
     }
 }
 
