@@ -14,9 +14,8 @@ extension Gossip {
     mutating func sendOrdered(
         _ payload: [UInt8], token: CommandToken, at now: HostTime, into outbox: inout Outbox<GossipOutput>
     ) throws(CommandError) {
-        guard let mesh = log.mesh, let secret = epochSecrets.first, log.isAuthorised(identity.peerID) else {
-            throw .noMesh
-        }
+        guard let mesh = log.mesh, isMember(identity.peerID), let secret = try sealingSecret(at: now, into: &outbox)
+        else { throw .noMesh }
         let limit = ordered.limits
         if let own = ordered.lives[ownLife] {
             guard own.waitingCount < limit.maximumWaiting else { throw .queueFull(limit: limit.maximumWaiting) }
@@ -35,7 +34,7 @@ extension Gossip {
         nextOrderedSequence += 1
         counters.messagesSent += 1
         _ = ordered.insert(message, at: now)
-        for peer in sortedLinks where log.isAuthorised(peer) {
+        for peer in sortedLinks where isMember(peer) {
             send(.ordered(message), to: peer, priority: .message, isReliable: true, into: &outbox)
         }
         // A later own message is as good as a promise, where it arrives directly.
@@ -63,7 +62,7 @@ extension Gossip {
         }
         let clock = max(messageClock, log.greatestLamport)
         let isInReach = message.lamport <= clock || message.lamport - clock <= claims.available(at: now)
-        guard log.isAuthorised(message.author), isInReach else {
+        guard isMember(message.author), isInReach else {
             counters.orderedRefused += 1
             return
         }
@@ -90,7 +89,7 @@ extension Gossip {
         _ message: OrderedMessage, from peer: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>
     ) {
         hear(message.lamport, at: now)
-        for other in sortedLinks where other != peer && other != message.author && log.isAuthorised(other) {
+        for other in sortedLinks where other != peer && other != message.author && isMember(other) {
             // Who is linked to the author has it from there.
             guard links[other]?.isLinked(to: message.author) != true else { continue }
             send(.ordered(message), to: other, priority: .message, isReliable: true, into: &outbox)
@@ -154,7 +153,7 @@ extension Gossip {
         if message.life == ownLife, let token = orderedTokens.removeValue(forKey: message.sequence) {
             outbox.append(.messageSettled(token, .delivered))
         }
-        guard let mesh = log.mesh, let secret = epochSecrets.first(where: { $0.id == message.epoch }),
+        guard let mesh = log.mesh, let secret = log.secrets[message.epoch],
             let payload = OrderedSeal.open(message, mesh: mesh, secret: secret),
             payload.count <= WireLimits.maximumMessageBytes
         else {
@@ -253,7 +252,7 @@ extension Gossip {
             $0.gapSince.map { now - $0 >= configuration.orderedGapGrace } ?? false
         }
         let summary = ordered.summary(asksForAll: hasGaps)
-        for peer in sortedLinks where log.isAuthorised(peer) {
+        for peer in sortedLinks where isMember(peer) {
             send(.orderedSummary(summary), to: peer, priority: .command, isReliable: true, into: &outbox)
         }
         let isActive = hasGaps || orderedActiveAt.map { now - $0 < configuration.orderedActivity } ?? false

@@ -74,6 +74,29 @@ import Testing
         #expect(network.nodes[3].gossip.log.secrets[secret.id] == nil)
     }
 
+    @Test func `an ordered message after a removal goes to members alone, under a secret that only they know`() throws {
+        let network = try mesh(4)
+        try network.say(0, Array("before".utf8), mode: .ordered)
+        network.run(milliseconds: 3_000)
+        #expect(network.nodes[3].payloads(from: network.nodes[0].id).count == 1)
+        try remove(3, by: 0, in: network)
+        network.run(milliseconds: 300)
+        for position in network.nodes.indices {
+            let others = network.nodes.indices.filter { $0 != position && $0 != 3 }.map { network.nodes[$0].id }
+            try network.submit(position, .membersChanged(others, lives: network.lives(besides: position)))
+        }
+        try network.say(0, Array("after".utf8), mode: .ordered)
+        network.run(milliseconds: 5_000)
+        for position in 1...2 {
+            #expect(network.nodes[position].payloads(from: network.nodes[0].id).last == Array("after".utf8))
+        }
+        #expect(network.nodes[3].payloads(from: network.nodes[0].id).count == 1)
+        let life = ChainKey(author: network.nodes[0].id, incarnation: network.nodes[0].identity.incarnation)
+        let message = try #require(network.nodes[1].gossip.ordered.message(life, 2))
+        #expect(network.nodes[3].gossip.log.secrets[message.epoch] == nil)
+        #expect(throws: CommandError.self) { try network.say(3, Array("still here".utf8), mode: .ordered) }
+    }
+
     @Test func `two removals at once end in one secret that neither of the removed can compute`() throws {
         let network = try mesh(6)
         // Node 5 was let in by node 1, so that each half has somebody who may remove.
