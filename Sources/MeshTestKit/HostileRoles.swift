@@ -81,7 +81,7 @@ struct Forger: HostileRole {
         else { return }
         relayed.sealed = sealed
         var unsigned = ByteWriter(reserving: 512)
-        unsigned.write(bytes: Array("STARLING/1 relay\0".utf8))
+        unsigned.write(bytes: RelayedMessage.signatureDomain.utf8)
         unsigned.write(hands.mesh.value)
         relayed.encodeUnsigned(into: &unsigned)
         relayed.signature = hands.identity.signing.sign(unsigned.bytes.span)

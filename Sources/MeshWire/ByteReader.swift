@@ -56,6 +56,20 @@ extension Span where Element == UInt8 {
         }
     }
 
+    /// How many of something follow, in one byte; refused beyond `maximum`, before anything is allocated.
+    public func readCount8(_ position: inout Int, maximum: Int) throws(WireError) -> Int {
+        let count = Int(try readUInt8(&position))
+        guard count <= maximum else { throw .limitExceeded }
+        return count
+    }
+
+    /// The same in two bytes.
+    public func readCount16(_ position: inout Int, maximum: Int) throws(WireError) -> Int {
+        let count = Int(try readUInt16(&position))
+        guard count <= maximum else { throw .limitExceeded }
+        return count
+    }
+
     @inlinable
     func readInteger(_ position: inout Int, byteCount: Int) throws(WireError) -> UInt64 {
         guard count - position >= byteCount else { throw .truncated }
@@ -92,8 +106,7 @@ extension Span where Element == UInt8 {
 
     /// `u16 length | bytes`, refused beyond `maximum` bytes.
     public func readSizedBytes(_ position: inout Int, maximum: Int) throws(WireError) -> [UInt8] {
-        let length = Int(try readUInt16(&position))
-        guard length <= maximum else { throw .limitExceeded }
+        let length = try readCount16(&position, maximum: maximum)
         return try readBytes(&position, count: length)
     }
 
@@ -124,4 +137,17 @@ extension Array where Element == UInt8 {
     public init(copying span: Span<UInt8>) {
         self = unsafe span.withUnsafeBufferPointer { unsafe Array($0) }
     }
+}
+
+extension Array {
+    /// Adds one more of a list whose elements must rise strictly by `key`, which gives every list one byte form.
+    mutating func append(rising element: Element, by key: (Element) -> some Comparable) throws(WireError) {
+        if let last, key(element) <= key(last) { throw .invalidValue }
+        append(element)
+    }
+}
+
+extension Array where Element: Comparable {
+    /// Adds one more of a list that must rise strictly.
+    mutating func append(rising element: Element) throws(WireError) { try append(rising: element, by: \.self) }
 }

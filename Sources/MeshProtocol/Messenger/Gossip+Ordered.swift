@@ -67,7 +67,7 @@ extension Gossip {
             return
         }
         counters.signaturesVerified += 1
-        guard OrderedSeal.isSignatureValid(message, mesh: mesh) else {
+        guard message.isSignatureValid(mesh: mesh) else {
             counters.orderedRefused += 1
             links[peer]?.punish(at: now)
             return
@@ -154,7 +154,7 @@ extension Gossip {
             outbox.append(.messageSettled(token, .delivered))
         }
         guard let mesh = log.mesh, let secret = log.secrets[message.epoch],
-            let payload = OrderedSeal.open(message, mesh: mesh, secret: secret),
+            let payload = message.open(mesh: mesh, secret: secret),
             payload.count <= WireLimits.maximumMessageBytes
         else {
             counters.orderedRefused += 1

@@ -56,7 +56,7 @@ extension Gossip {
         }
         // Checked at every hop and before it counts as seen: otherwise a forged copy could keep the true one out.
         counters.signaturesVerified += 1
-        guard RelaySeal.isSignatureValid(message, mesh: mesh) else {
+        guard message.isSignatureValid(mesh: mesh) else {
             counters.relaysRefused += 1
             links[peer]?.punish(at: now)
             return
@@ -93,7 +93,7 @@ extension Gossip {
             return
         }
         guard let secret = log.secrets[message.epoch],
-            let inner = RelaySeal.open(message, mesh: mesh, secret: secret),
+            let inner = message.open(mesh: mesh, secret: secret),
             let content = try? GossipMessage(decoding: inner)
         else {
             counters.relaysRefused += 1

@@ -2,10 +2,8 @@ import MeshBase
 import MeshCrypto
 import MeshWire
 
-/// Seals, signs, opens and checks messages that others pass on.
+/// Makes messages that others pass on.
 enum RelaySeal {
-    private static let domain = Array("STARLING/1 relay\0".utf8)
-
     /// `recipient`: which process life of whom. `nonce`: 24 fresh random bytes.
     static func seal(
         _ inner: [UInt8], to recipient: ChainKey, counter: UInt64, hops: UInt8, mesh: MeshID, secret: GroupSecret,
@@ -15,38 +13,8 @@ enum RelaySeal {
             hopsLeft: hops, author: identity.peerID, incarnation: identity.incarnation, counter: counter,
             recipient: recipient.author, recipientIncarnation: recipient.incarnation, epoch: secret.id, nonce: nonce,
             sealed: [], signature: [])
-        let associated = associatedBytes(message, mesh: mesh, sealedByteCount: inner.count + WireLimits.tagBytes)
-        message.sealed = try AuthenticatedCipher.sealExtended(
-            inner.span, associated: associated.span, nonce: nonce.span, key: secret.envelopeKey)
-        message.signature = identity.signing.sign(signedBytes(message, mesh: mesh).span)
+        try message.seal(inner, mesh: mesh, secret: secret, signing: identity.signing)
         return message
-    }
-
-    /// Only the author's own signature makes it the author's (AB-52).
-    static func isSignatureValid(_ message: RelayedMessage, mesh: MeshID) -> Bool {
-        Signature.isValid(message.signature.span, of: signedBytes(message, mesh: mesh).span, by: message.author)
-    }
-
-    static func open(_ message: RelayedMessage, mesh: MeshID, secret: GroupSecret) -> [UInt8]? {
-        let associated = associatedBytes(message, mesh: mesh, sealedByteCount: message.sealed.count)
-        // A seal that does not hold says nothing more.
-        return try? AuthenticatedCipher.openExtended(
-            message.sealed.span, associated: associated.span, nonce: message.nonce.span, key: secret.envelopeKey)
-    }
-
-    private static func associatedBytes(_ message: RelayedMessage, mesh: MeshID, sealedByteCount: Int) -> [UInt8] {
-        var writer = ByteWriter(reserving: 160)
-        writer.write(mesh.value)
-        message.encodeHeader(into: &writer, sealedByteCount: sealedByteCount)
-        return writer.bytes
-    }
-
-    private static func signedBytes(_ message: RelayedMessage, mesh: MeshID) -> [UInt8] {
-        var writer = ByteWriter(reserving: message.sealed.count + 256)
-        writer.write(bytes: domain)
-        writer.write(mesh.value)
-        message.encodeUnsigned(into: &writer)
-        return writer.bytes
     }
 }
 

@@ -106,8 +106,7 @@ public struct SessionState: WireMessage {
     private static func readInvites(
         _ bytes: Span<UInt8>, _ position: inout Int
     ) throws(WireError) -> [ExpiringInvite] {
-        let count = Int(try bytes.readUInt16(&position))
-        guard count <= maximumExpiringInvites else { throw .limitExceeded }
+        let count = try bytes.readCount16(&position, maximum: maximumExpiringInvites)
         var invites: [ExpiringInvite] = []
         for _ in 0..<count {
             let id = SecretID(try bytes.readBytes16(&position))
@@ -119,13 +118,11 @@ public struct SessionState: WireMessage {
     }
 
     private static func readContacts(_ bytes: Span<UInt8>, _ position: inout Int) throws(WireError) -> [Contact] {
-        let count = Int(try bytes.readUInt16(&position))
-        guard count <= maximumContacts else { throw .limitExceeded }
+        let count = try bytes.readCount16(&position, maximum: maximumContacts)
         var contacts: [Contact] = []
         for _ in 0..<count {
             let peer = PeerID(try bytes.readBytes32(&position))
-            let addressCount = Int(try bytes.readUInt8(&position))
-            guard addressCount <= maximumContactAddresses else { throw .limitExceeded }
+            let addressCount = try bytes.readCount8(&position, maximum: maximumContactAddresses)
             var addresses: [SocketAddress] = []
             for _ in 0..<addressCount { addresses.append(try bytes.readAddress(&position)) }
             contacts.append(Contact(peer: peer, addresses: addresses))

@@ -189,8 +189,7 @@ extension DirectMessage {
         case Flag.several: break
         default: throw .invalidValue
         }
-        let count = Int(try bytes.readUInt8(&position))
-        guard count <= maximumNamedRecipients else { throw .limitExceeded }
+        let count = try bytes.readCount8(&position, maximum: maximumNamedRecipients)
         var tags: [PeerTag] = []
         for _ in 0..<count {
             let tag = PeerTag(value: try bytes.readUInt32(&position))
@@ -202,14 +201,12 @@ extension DirectMessage {
     }
 
     private static func readCauses(_ bytes: Span<UInt8>, _ position: inout Int) throws(WireError) -> [Cause] {
-        let count = Int(try bytes.readUInt8(&position))
-        guard count <= maximumCauses else { throw .limitExceeded }
+        let count = try bytes.readCount8(&position, maximum: maximumCauses)
         guard count >= 1 else { throw .invalidValue }
         var causes: [Cause] = []
         for _ in 0..<count {
             let life = LifeTag(value: try bytes.readUInt32(&position))
-            if let last = causes.last, life <= last.life { throw .invalidValue }
-            causes.append(Cause(life: life, lamport: try bytes.readVariable(&position)))
+            try causes.append(rising: Cause(life: life, lamport: try bytes.readVariable(&position)), by: \.life)
         }
         return causes
     }

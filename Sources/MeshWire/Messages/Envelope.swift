@@ -117,14 +117,12 @@ public struct Envelope: WireMessage {
     private static func readParents(
         _ bytes: Span<UInt8>, _ position: inout Int, previous: RecordID
     ) throws(WireError) -> [RecordID] {
-        let count = Int(try bytes.readUInt8(&position))
-        guard count <= WireLimits.maximumParents else { throw .limitExceeded }
+        let count = try bytes.readCount8(&position, maximum: WireLimits.maximumParents)
         var parents: [RecordID] = []
         for _ in 0..<count {
             let parent = RecordID(try bytes.readBytes32(&position))
-            if let last = parents.last, parent <= last { throw .invalidValue }
             guard parent != previous else { throw .invalidValue }
-            parents.append(parent)
+            try parents.append(rising: parent)
         }
         return parents
     }

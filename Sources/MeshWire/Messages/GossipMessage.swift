@@ -89,7 +89,8 @@ public struct MessageAcknowledgement: Hashable, Sendable {
 /// ```
 /// The signature covers the mesh and all from `author` to the sealed bytes; the cipher authenticates the mesh and all
 /// from `author` to `length`.
-public struct RelayedMessage: Hashable, Sendable {
+public struct RelayedMessage: SealedMessage, Hashable {
+    public static let signatureDomain = "STARLING/1 relay\0"
     public static let maximumSealedBytes =
         WireLimits.maximumMessageBytes + DirectMessage.maximumHeaderBytes + WireLimits.tagBytes
     /// No message travels further.
@@ -135,13 +136,6 @@ public struct RelayedMessage: Hashable, Sendable {
         writer.write(epoch.value)
         writer.write(UInt32(truncatingIfNeeded: sealedByteCount))
     }
-
-    /// From `author` to the sealed bytes.
-    public func encodeUnsigned(into writer: inout ByteWriter) {
-        encodeHeader(into: &writer, sealedByteCount: sealed.count)
-        writer.write(bytes: nonce)
-        writer.write(bytes: sealed)
-    }
 }
 
 /// What goes over channel `.gossip`: `kind u8 | body`.
@@ -164,16 +158,16 @@ public enum GossipMessage: WireMessage {
     case relayed(RelayedMessage)
     /// 9: `u32 length | envelope | u32 length | envelope`: two records of one number.
     case fork([UInt8], [UInt8])
-    /// 20: `n u8 ≤ 64 | n × 16`: epoch secrets that the sender, a member, was not given.
-    case wantSecrets([SecretID])
-    /// 21: `n u8 ≤ 64 | n × 32`: what was asked for and is here.
-    case secrets([Bytes32])
     /// 10: see `OrderedMessage`.
     case ordered(OrderedMessage)
     /// 11: see `OrderPromise`.
     case promise(OrderPromise)
     /// 12: see `OrderedSummary`.
     case orderedSummary(OrderedSummary)
+    /// 20: `n u8 ≤ 64 | n × 16`: epoch secrets that the sender, a member, was not given.
+    case wantSecrets([SecretID])
+    /// 21: `n u8 ≤ 64 | n × 32`: what was asked for and is here.
+    case secrets([Bytes32])
 
     public static let maximumWanted = 256
     public static let maximumNeighbours = 64
@@ -189,11 +183,11 @@ public enum GossipMessage: WireMessage {
         case acknowledgement = 7
         case relayed = 8
         case fork = 9
-        case wantSecrets = 20
-        case secrets = 21
         case ordered = 10
         case promise = 11
         case orderedSummary = 12
+        case wantSecrets = 20
+        case secrets = 21
     }
 
     public func encode(into writer: inout ByteWriter) {
@@ -230,14 +224,6 @@ public enum GossipMessage: WireMessage {
             writer.write(bytes: first)
             writer.write(UInt32(truncatingIfNeeded: second.count))
             writer.write(bytes: second)
-        case .wantSecrets(let ids):
-            writer.write(Kind.wantSecrets.rawValue)
-            writer.write(UInt8(truncatingIfNeeded: ids.count))
-            for id in ids { writer.write(id.value) }
-        case .secrets(let secrets):
-            writer.write(Kind.secrets.rawValue)
-            writer.write(UInt8(truncatingIfNeeded: secrets.count))
-            for secret in secrets { writer.write(secret) }
         case .ordered(let message):
             writer.write(Kind.ordered.rawValue)
             message.encode(into: &writer)
@@ -247,6 +233,14 @@ public enum GossipMessage: WireMessage {
         case .orderedSummary(let summary):
             writer.write(Kind.orderedSummary.rawValue)
             summary.encode(into: &writer)
+        case .wantSecrets(let ids):
+            writer.write(Kind.wantSecrets.rawValue)
+            writer.write(UInt8(truncatingIfNeeded: ids.count))
+            for id in ids { writer.write(id.value) }
+        case .secrets(let secrets):
+            writer.write(Kind.secrets.rawValue)
+            writer.write(UInt8(truncatingIfNeeded: secrets.count))
+            for secret in secrets { writer.write(secret) }
         }
     }
 
@@ -262,12 +256,12 @@ public enum GossipMessage: WireMessage {
         case .direct: self = .direct(try DirectMessage(reading: bytes, &position))
         case .acknowledgement: self = .acknowledgement(try MessageAcknowledgement(reading: bytes, &position))
         case .relayed: self = .relayed(try RelayedMessage(reading: bytes, &position))
-        case .ordered: self = .ordered(try OrderedMessage(reading: bytes, &position))
-        case .promise: self = .promise(try OrderPromise(reading: bytes, &position))
-        case .orderedSummary: self = .orderedSummary(try OrderedSummary(reading: bytes, &position))
         case .fork:
             let first = try Self.readEnvelope(bytes, &position)
             self = .fork(first, try Self.readEnvelope(bytes, &position))
+        case .ordered: self = .ordered(try OrderedMessage(reading: bytes, &position))
+        case .promise: self = .promise(try OrderPromise(reading: bytes, &position))
+        case .orderedSummary: self = .orderedSummary(try OrderedSummary(reading: bytes, &position))
         case .wantSecrets: self = .wantSecrets(try Self.readSecretIDs(bytes, &position))
         case .secrets: self = .secrets(try Self.readSecrets(bytes, &position))
         }
@@ -275,8 +269,7 @@ public enum GossipMessage: WireMessage {
     }
 
     private static func readWanted(_ bytes: Span<UInt8>, _ position: inout Int) throws(WireError) -> [RecordID] {
-        let count = Int(try bytes.readUInt16(&position))
-        guard count <= maximumWanted else { throw .limitExceeded }
+        let count = try bytes.readCount16(&position, maximum: maximumWanted)
         var ids: [RecordID] = []
         for _ in 0..<count { ids.append(RecordID(try bytes.readBytes32(&position))) }
         return ids
@@ -285,29 +278,24 @@ public enum GossipMessage: WireMessage {
     private static func readSecretIDs(
         _ bytes: Span<UInt8>, _ position: inout Int
     ) throws(WireError) -> [SecretID] {
-        let count = Int(try bytes.readUInt8(&position))
-        guard count <= maximumSecrets else { throw .limitExceeded }
+        let count = try bytes.readCount8(&position, maximum: maximumSecrets)
         var ids: [SecretID] = []
         for _ in 0..<count { ids.append(SecretID(try bytes.readBytes16(&position))) }
         return ids
     }
 
     private static func readSecrets(_ bytes: Span<UInt8>, _ position: inout Int) throws(WireError) -> [Bytes32] {
-        let count = Int(try bytes.readUInt8(&position))
-        guard count <= maximumSecrets else { throw .limitExceeded }
+        let count = try bytes.readCount8(&position, maximum: maximumSecrets)
         var secrets: [Bytes32] = []
         for _ in 0..<count { secrets.append(try bytes.readBytes32(&position)) }
         return secrets
     }
 
     private static func readNeighbours(_ bytes: Span<UInt8>, _ position: inout Int) throws(WireError) -> [PeerID] {
-        let count = Int(try bytes.readUInt8(&position))
-        guard count <= maximumNeighbours else { throw .limitExceeded }
+        let count = try bytes.readCount8(&position, maximum: maximumNeighbours)
         var peers: [PeerID] = []
         for _ in 0..<count {
-            let peer = PeerID(try bytes.readBytes32(&position))
-            if let last = peers.last, peer <= last { throw .invalidValue }
-            peers.append(peer)
+            try peers.append(rising: PeerID(try bytes.readBytes32(&position)))
         }
         return peers
     }
@@ -361,8 +349,7 @@ extension RecordSummary {
         let isBounded = flags & 2 != 0
         if !isBounded, bound != ChainKey(author: PeerID(.zero), incarnation: Incarnation(0)) { throw .invalidValue }
         lower = isBounded ? bound : nil
-        let count = Int(try bytes.readUInt16(&position))
-        guard count <= Self.maximumEntries else { throw .limitExceeded }
+        let count = try bytes.readCount16(&position, maximum: Self.maximumEntries)
         var chains: [ChainSummary] = []
         var last = lower
         for _ in 0..<count {
@@ -389,8 +376,7 @@ extension RecordBundle {
 
     init(reading bytes: Span<UInt8>, _ position: inout Int) throws(WireError) {
         hasMore = try GossipMessage.readFlags(bytes, &position, allowed: 1) != 0
-        let count = Int(try bytes.readUInt16(&position))
-        guard count <= Self.maximumRecords else { throw .limitExceeded }
+        let count = try bytes.readCount16(&position, maximum: Self.maximumRecords)
         var records: [[UInt8]] = []
         for _ in 0..<count { records.append(try GossipMessage.readEnvelope(bytes, &position)) }
         self.records = records
@@ -413,8 +399,7 @@ extension MessageAcknowledgement {
 extension RelayedMessage {
     func encode(into writer: inout ByteWriter) {
         writer.write(hopsLeft)
-        encodeUnsigned(into: &writer)
-        writer.write(bytes: signature)
+        encodeSigned(into: &writer)
     }
 
     init(reading bytes: Span<UInt8>, _ position: inout Int) throws(WireError) {
@@ -426,11 +411,6 @@ extension RelayedMessage {
         recipient = PeerID(try bytes.readBytes32(&position))
         recipientIncarnation = Incarnation(try bytes.readUInt64(&position))
         epoch = SecretID(try bytes.readBytes16(&position))
-        let length = Int(try bytes.readUInt32(&position))
-        guard length <= Self.maximumSealedBytes else { throw .limitExceeded }
-        guard length >= WireLimits.tagBytes else { throw .invalidValue }
-        nonce = try bytes.readBytes(&position, count: Envelope.nonceByteCount)
-        sealed = try bytes.readBytes(&position, count: length)
-        signature = try bytes.readBytes(&position, count: Envelope.signatureByteCount)
+        (nonce, sealed, signature) = try Self.readSealed(bytes, &position)
     }
 }

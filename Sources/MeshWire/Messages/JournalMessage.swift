@@ -215,8 +215,7 @@ extension JournalMessage: WireMessage {
     private static func decodeCount(
         _ bytes: Span<UInt8>, _ position: inout Int, maximum: Int, itemBytes: Int
     ) throws(WireError) -> Int {
-        let count = Int(try bytes.readUInt16(&position))
-        guard count <= maximum else { throw .limitExceeded }
+        let count = try bytes.readCount16(&position, maximum: maximum)
         guard bytes.remaining(position) >= count * itemBytes else { throw .truncated }
         return count
     }

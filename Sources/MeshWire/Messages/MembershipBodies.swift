@@ -46,14 +46,12 @@ public struct RemoveBody: WireMessage {
         var position = 0
         guard try bytes.readUInt8(&position) == 1 else { throw .unsupportedVersion }
         subject = PeerID(try bytes.readBytes32(&position))
-        let count = Int(try bytes.readUInt16(&position))
-        guard count <= Self.maximumLives else { throw .limitExceeded }
+        let count = try bytes.readCount16(&position, maximum: Self.maximumLives)
         lives = []
         for _ in 0..<count {
             let life = Life(
                 incarnation: Incarnation(try bytes.readUInt64(&position)), sequence: try bytes.readUInt64(&position))
-            if let last = lives.last, life.incarnation <= last.incarnation { throw .invalidValue }
-            lives.append(life)
+            try lives.append(rising: life, by: \.incarnation)
         }
         try bytes.expectEnd(position)
     }
@@ -124,8 +122,7 @@ public struct EpochBody: WireMessage {
         let baseCount = Int(try bytes.readUInt8(&position))
         guard (1...Self.maximumBases).contains(baseCount) else { throw .limitExceeded }
         bases = try Self.readRecords(bytes, &position, count: baseCount)
-        let removalCount = Int(try bytes.readUInt16(&position))
-        guard removalCount <= Self.maximumRemovals else { throw .limitExceeded }
+        let removalCount = try bytes.readCount16(&position, maximum: Self.maximumRemovals)
         removals = try Self.readRecords(bytes, &position, count: removalCount)
         ephemeralKey = try bytes.readBytes32(&position)
         boxes = try Self.readBoxes(bytes, &position)
@@ -140,21 +137,18 @@ public struct EpochBody: WireMessage {
     ) throws(WireError) -> [RecordID] {
         var records: [RecordID] = []
         for _ in 0..<count {
-            let record = RecordID(try bytes.readBytes32(&position))
-            if let last = records.last, record <= last { throw .invalidValue }
-            records.append(record)
+            try records.append(rising: RecordID(try bytes.readBytes32(&position)))
         }
         return records
     }
 
     private static func readBoxes(_ bytes: Span<UInt8>, _ position: inout Int) throws(WireError) -> [Box] {
-        let count = Int(try bytes.readUInt16(&position))
-        guard count <= maximumBoxes else { throw .limitExceeded }
+        let count = try bytes.readCount16(&position, maximum: maximumBoxes)
         var boxes: [Box] = []
         for _ in 0..<count {
             let recipient = PeerID(try bytes.readBytes32(&position))
-            if let last = boxes.last, recipient <= last.recipient { throw .invalidValue }
-            boxes.append(Box(recipient: recipient, sealed: try bytes.readBytes(&position, count: boxByteCount)))
+            let box = Box(recipient: recipient, sealed: try bytes.readBytes(&position, count: boxByteCount))
+            try boxes.append(rising: box, by: \.recipient)
         }
         return boxes
     }

@@ -8,7 +8,8 @@ import MeshBase
 ///   | Ed25519 64
 /// ```
 /// The signature covers the mesh and all before it; the cipher authenticates the mesh and all from `author` to `length`.
-public struct OrderedMessage: Hashable, Sendable {
+public struct OrderedMessage: SealedMessage, Hashable {
+    public static let signatureDomain = "STARLING/1 ordered\0"
     public static let maximumSealedBytes = WireLimits.maximumMessageBytes + WireLimits.tagBytes
 
     public var author: PeerID
@@ -48,17 +49,7 @@ public struct OrderedMessage: Hashable, Sendable {
         writer.write(UInt32(truncatingIfNeeded: sealedByteCount))
     }
 
-    /// From `author` to the sealed payload.
-    public func encodeUnsigned(into writer: inout ByteWriter) {
-        encodeHeader(into: &writer, sealedByteCount: sealed.count)
-        writer.write(bytes: nonce)
-        writer.write(bytes: sealed)
-    }
-
-    func encode(into writer: inout ByteWriter) {
-        encodeUnsigned(into: &writer)
-        writer.write(bytes: signature)
-    }
+    func encode(into writer: inout ByteWriter) { encodeSigned(into: &writer) }
 
     init(reading bytes: Span<UInt8>, _ position: inout Int) throws(WireError) {
         author = PeerID(try bytes.readBytes32(&position))
@@ -67,12 +58,7 @@ public struct OrderedMessage: Hashable, Sendable {
         lamport = try bytes.readUInt64(&position)
         guard sequence >= 1, sequence < .max, lamport >= 1, lamport < .max else { throw .invalidValue }
         epoch = SecretID(try bytes.readBytes16(&position))
-        let length = Int(try bytes.readUInt32(&position))
-        guard length <= Self.maximumSealedBytes else { throw .limitExceeded }
-        guard length >= WireLimits.tagBytes else { throw .invalidValue }
-        nonce = try bytes.readBytes(&position, count: Envelope.nonceByteCount)
-        sealed = try bytes.readBytes(&position, count: length)
-        signature = try bytes.readBytes(&position, count: Envelope.signatureByteCount)
+        (nonce, sealed, signature) = try Self.readSealed(bytes, &position)
     }
 }
 
@@ -154,21 +140,18 @@ public struct OrderedSummary: Hashable, Sendable {
 
     init(reading bytes: Span<UInt8>, _ position: inout Int) throws(WireError) {
         asksForAll = try GossipMessage.readFlags(bytes, &position, allowed: 1) != 0
-        let count = Int(try bytes.readUInt8(&position))
-        guard count <= Self.maximumLives else { throw .limitExceeded }
+        let count = try bytes.readCount8(&position, maximum: Self.maximumLives)
         lives = []
         for _ in 0..<count {
             let key = try ChainKey(reading: bytes, &position)
-            if let last = lives.last, key <= last.key { throw .invalidValue }
-            lives.append(Life(key: key, runs: try Self.readRuns(bytes, &position)))
+            try lives.append(rising: Life(key: key, runs: try Self.readRuns(bytes, &position)), by: \.key)
         }
     }
 
     private static func readRuns(
         _ bytes: Span<UInt8>, _ position: inout Int
     ) throws(WireError) -> [ClosedRange<UInt64>] {
-        let count = Int(try bytes.readUInt8(&position))
-        guard count <= maximumRuns else { throw .limitExceeded }
+        let count = try bytes.readCount8(&position, maximum: maximumRuns)
         var runs: [ClosedRange<UInt64>] = []
         for _ in 0..<count {
             let first = try bytes.readVariable(&position)

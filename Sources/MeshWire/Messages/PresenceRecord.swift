@@ -105,8 +105,7 @@ public struct PresenceRecord: WireMessage {
         capabilities = try bytes.readUInt32(&position)
         name = try bytes.readText(&position, maximum: WireLimits.maximumNameBytes)
         guard !name.isEmpty else { throw .invalidValue }
-        let count = Int(try bytes.readUInt8(&position))
-        guard count <= WireLimits.maximumPresenceAddresses else { throw .limitExceeded }
+        let count = try bytes.readCount8(&position, maximum: WireLimits.maximumPresenceAddresses)
         addresses = []
         addresses.reserveCapacity(count)
         for _ in 0..<count {

@@ -256,8 +256,7 @@ extension KeepAlive {
         isWatching = try bytes.readUInt8(&position) & 1 != 0
         health = try bytes.readUInt8(&position)
         asked = try bytes.readPeers(&position, maximum: SessionMessage.Limits.keepAliveEntries)
-        let count = Int(try bytes.readUInt8(&position))
-        guard count <= SessionMessage.Limits.keepAliveEntries else { throw .limitExceeded }
+        let count = try bytes.readCount8(&position, maximum: SessionMessage.Limits.keepAliveEntries)
         reports = []
         for _ in 0..<count {
             let subject = PeerID(try bytes.readBytes32(&position))
@@ -270,8 +269,7 @@ extension KeepAlive {
 
 extension Span where Element == UInt8 {
     fileprivate func readPeers(_ position: inout Int, maximum: Int) throws(WireError) -> [PeerID] {
-        let count = Int(try readUInt8(&position))
-        guard count <= maximum else { throw .limitExceeded }
+        let count = try readCount8(&position, maximum: maximum)
         var peers: [PeerID] = []
         for _ in 0..<count { peers.append(PeerID(try readBytes32(&position))) }
         return peers
@@ -330,8 +328,7 @@ extension SessionMessage {
     private static func readPresences(
         _ bytes: Span<UInt8>, _ position: inout Int
     ) throws(WireError) -> [PresenceRecord] {
-        let count = Int(try bytes.readUInt8(&position))
-        guard count <= Limits.presencesPerMessage else { throw .limitExceeded }
+        let count = try bytes.readCount8(&position, maximum: Limits.presencesPerMessage)
         var presences: [PresenceRecord] = []
         for _ in 0..<count { presences.append(try PresenceRecord(reading: bytes, at: &position)) }
         return presences
@@ -340,8 +337,7 @@ extension SessionMessage {
     private static func readSummary(
         _ bytes: Span<UInt8>, _ position: inout Int
     ) throws(WireError) -> [PresenceVersion] {
-        let count = Int(try bytes.readUInt16(&position))
-        guard count <= Limits.summaryEntries else { throw .limitExceeded }
+        let count = try bytes.readCount16(&position, maximum: Limits.summaryEntries)
         var versions: [PresenceVersion] = []
         for _ in 0..<count { versions.append(try PresenceVersion(reading: bytes, at: &position)) }
         return versions
