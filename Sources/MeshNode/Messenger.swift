@@ -33,7 +33,7 @@ public actor Messenger {
         let count = transport.receive(limit: limit) { datagram, source, receivedAt in
             machine.receive(&datagram, from: source, receivedAt: receivedAt, at: now, into: &outbox)
         }
-        if count > 0 { nextDeadline = machine.nextDeadline }
+        if count > 0 { nextDeadline = machine.askNextDeadline() }
         return (takeOutputs(), count >= limit)
     }
 
@@ -43,8 +43,8 @@ public actor Messenger {
         for command in commands {
             do { try machine.submit(command, at: now, into: &outbox) } catch { refused(command, error) }
         }
-        if machine.nextDeadline.isDue(at: now) { machine.handleDeadline(at: now, into: &outbox) }
-        nextDeadline = machine.nextDeadline
+        if machine.askNextDeadline().isDue(at: now) { machine.handleDeadline(at: now, into: &outbox) }
+        nextDeadline = machine.askNextDeadline()
         return takeOutputs()
     }
 
@@ -58,7 +58,7 @@ public actor Messenger {
 
     /// One command of a person, whose refusal is answered.
     func submit(_ command: MessengerCommand, at now: HostTime) throws(CommandError) -> [MessengerOutput] {
-        defer { nextDeadline = machine.nextDeadline }
+        defer { nextDeadline = machine.askNextDeadline() }
         try machine.submit(command, at: now, into: &outbox)
         return takeOutputs()
     }
@@ -81,13 +81,13 @@ public actor Messenger {
             let result = transport.send(datagrams)
             machine.didTransmit(at: result.startedAt)
         }
-        nextDeadline = machine.nextDeadline
+        nextDeadline = machine.askNextDeadline()
         return others
     }
 
     func takeHeard() -> [PeerID] { machine.takeHeard() }
     func restore(_ records: [[UInt8]]) -> RestoredRecords {
-        defer { nextDeadline = machine.nextDeadline }
+        defer { nextDeadline = machine.askNextDeadline() }
         return machine.restore(records)
     }
 

@@ -4,17 +4,17 @@ import MeshProtocol
 /// How a node ends that did not choose to: removed from its mesh, or the mesh ended for everybody.
 extension Node {
     func endAsRemoved(by remover: String?) async {
+        let error = await removedError(by: remover)
         isInMesh = false
-        endReason = await removedError(by: remover)
-        waiting.failAllOfTheMesh(await removedError(by: remover))
+        endReason = error
+        waiting.failAllOfTheMesh(error)
         lifecycle = .stopped
     }
 
     /// From now on nothing more is said in the mesh; what is here is still answered until the others know.
     func meshIsEnding(by member: String?) async {
         isMeshOver = member != nil
-        endReason = nil
-        if let member { endReason = await endedError(by: member) }
+        endReason = if let member { await endedError(by: member) } else { nil }
     }
 
     func endWithMesh(by member: String) async {

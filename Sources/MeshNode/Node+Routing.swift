@@ -239,7 +239,7 @@ extension Node {
     }
 
     private func receive(_ content: ReceivedContent) {
-        for message in content.messages { tellObserver(.message(message)) }
+        tellObserver(messages: content)
         let name = name(of: content.from)
         messages.append(content, fromName: name)
         followers.publish(content, fromName: name, counting: messages)

@@ -18,7 +18,13 @@ extension Node {
     }
 
     func tellObserver(_ observation: @autoclosure () -> NodeObservation) {
-        guard let observer = announcements.withLock({ $0.observer }) else { return }
+        guard let observer = announcements.withLock(\.observer) else { return }
         observer(observation())
+    }
+
+    /// Unpacks a batch only when there is somebody to tell.
+    func tellObserver(messages content: ReceivedContent) {
+        guard let observer = announcements.withLock(\.observer) else { return }
+        for message in content.messages { observer(.message(message)) }
     }
 }

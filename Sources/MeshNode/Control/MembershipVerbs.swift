@@ -14,7 +14,7 @@ enum RemoveVerb: ControlVerb {
         let refusal = NodeError(
             "notPermitted", "only the creator of the mesh and whoever admitted \(name) may remove it",
             hint: "starling members shows who admitted it", exit: 5)
-        try await node.record(.remove(member.peer, token: node.waiting.makeToken()), call, refusal, at: now) {
+        try await node.record({ .remove(member.peer, token: $0) }, call, refusal, at: now) {
             ["schema": "starling/remove/1", "name": .string(member.name), "id": .string(member.peer.description)]
         }
     }
@@ -28,7 +28,7 @@ enum EndVerb: ControlVerb {
         let label = await node.session.current.label
         let refusal = NodeError(
             "notPermitted", "only the creator of the mesh may end it", hint: "to go yourself: starling leave", exit: 5)
-        try await node.record(.end(token: node.waiting.makeToken()), call, refusal, at: now) {
+        try await node.record({ .end(token: $0) }, call, refusal, at: now) {
             ["schema": "starling/end/1", "mesh": .string(label)]
         }
     }
@@ -37,14 +37,10 @@ enum EndVerb: ControlVerb {
 extension Node {
     /// Has the gossip write a record, and answers when it is durable here.
     fileprivate func record(
-        _ command: GossipCommand, _ call: ControlCall, _ refusal: NodeError, at now: HostTime,
+        _ command: (CommandToken) -> GossipCommand, _ call: ControlCall, _ refusal: NodeError, at now: HostTime,
         answer: @escaping @Sendable () -> JSONValue
     ) async throws(NodeError) {
-        let token: CommandToken
-        switch command {
-        case .remove(_, let wanted?), .end(let wanted?): token = wanted
-        default: return
-        }
+        let token = waiting.makeToken()
         let late = NodeError.timedOut("the record is not durable yet", hint: "starling events")
         waiting.wait(for: token, until: now + timeout(call), timeout: late, needsMesh: false) { result, _, _ in
             switch result {
@@ -53,7 +49,7 @@ extension Node {
             }
         }
         do throws(NodeError) {
-            try await submitToGossip(command, at: now)
+            try await submitToGossip(command(token), at: now)
             waiting.settle(token, .recorded)
         } catch {
             waiting.fail(token, error.code == refusal.code ? refusal : error)

@@ -13,6 +13,16 @@ extension Gossip {
         var byEverybody: UInt64 = 0
         var bySome: [PeerTag: UInt64] = [:]
         var at: HostTime
+
+        mutating func note(_ received: IncomingStream.Received, at now: HostTime) {
+            at = now
+            let lamport = received.lastLamport
+            switch received.audience {
+            case .unnamed: break
+            case .everybody: byEverybody = max(byEverybody, lamport)
+            case .several(let tags): for tag in tags { bySome[tag] = max(bySome[tag] ?? 0, lamport) }
+            }
+        }
     }
 
     // MARK: Sending
@@ -48,18 +58,8 @@ extension Gossip {
 
     /// Notes a delivery for what is sent later.
     mutating func noteHeard(_ received: IncomingStream.Received, from life: ChainKey, at now: HostTime) {
-        let lamport = received.lastLamport
-        switch received.audience {
-        case .unnamed: return
-        case .everybody:
-            heardLately[life, default: Heard(at: now)].byEverybody = max(heardLately[life]?.byEverybody ?? 0, lamport)
-        case .several(let tags):
-            for tag in tags {
-                heardLately[life, default: Heard(at: now)].bySome[tag] = max(
-                    heardLately[life]?.bySome[tag] ?? 0, lamport)
-            }
-        }
-        heardLately[life]?.at = now
+        if received.audience == .unnamed { return }
+        heardLately[life, default: Heard(at: now)].note(received, at: now)
         guard heardLately.count > 2 * members.count + 16 else { return }
         let horizon = now - configuration.causalHorizon
         heardLately = heardLately.filter { $0.value.at >= horizon && isPresent($0.key) }

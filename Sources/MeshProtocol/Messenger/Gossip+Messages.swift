@@ -347,8 +347,9 @@ extension Gossip {
         let isFewer = !members.isSubset(of: present)
         members = present
         handleMessageDeadlines(at: now, into: &outbox)
+        if isFewer { scheduleRepair(at: now) }
         releaseBlocked(at: now, into: &outbox)
-        if isFewer { noteLoss(at: now, into: &outbox) } else { deliverOrdered(at: now, into: &outbox) }
+        deliverOrdered(at: now, into: &outbox)
     }
 
     mutating func memberLost(_ peer: PeerID, at now: HostTime) {

@@ -260,13 +260,10 @@ extension Gossip {
     }
 
     /// A member is gone: others may have messages of it that never came here.
-    mutating func noteLoss(at now: HostTime, into outbox: inout Outbox<GossipOutput>) {
-        if !ordered.lives.isEmpty {
-            orderedActiveAt = now
-            orderedSummaryAt = min(orderedSummaryAt ?? .distantFuture, now + configuration.orderedGapGrace)
-        }
-        releaseBlocked(at: now, into: &outbox)
-        deliverOrdered(at: now, into: &outbox)
+    mutating func scheduleRepair(at now: HostTime) {
+        guard !ordered.lives.isEmpty else { return }
+        orderedActiveAt = now
+        orderedSummaryAt = min(orderedSummaryAt ?? .distantFuture, now + configuration.orderedGapGrace)
     }
 
     // MARK: Deadlines

@@ -267,7 +267,9 @@ public struct Gossip: Sendable {
             membersChanged(peers, at: now, into: &outbox)
         case .memberLost(let peer):
             memberLost(peer, at: now)
-            noteLoss(at: now, into: &outbox)
+            scheduleRepair(at: now)
+            releaseBlocked(at: now, into: &outbox)
+            deliverOrdered(at: now, into: &outbox)
         }
         log.refreshHead()
     }

@@ -125,6 +125,9 @@ public struct MessengerStateMachine: Sendable {
         }
     }
 
+    /// `nextDeadline`, asked in place. Changes nothing: it is mutating because a getter is given a copy of the whole.
+    public mutating func askNextDeadline() -> HostTime? { nextDeadline }
+
     /// Assembles what is queued into datagrams; once, at the end of a turn.
     public mutating func flush(at now: HostTime, into outbox: inout Outbox<MessengerOutput>) {
         links.flush(at: now, into: &linkOutbox)
@@ -205,7 +208,7 @@ public struct MessengerStateMachine: Sendable {
         case .sendUnreliable(let payload, let peer, let expiresAt):
             let message = OutgoingMessage(
                 channel: .gossip, payload: payload, priority: .message, isReliable: false, expiresAt: expiresAt)
-            sendUnreliable(message, to: peer, at: now)
+            send(message, to: peer, at: now, ifFull: \.unreliableDroppedQueueFull)
         case .recordAccepted(let record):
             links.setMembershipHead(gossip.head)
             admitToLinks(record)
@@ -243,23 +246,13 @@ public struct MessengerStateMachine: Sendable {
         links.setMembers(Set(membership.members), removed: Set(membership.removals.keys))
     }
 
-    private mutating func sendUnreliable(_ message: OutgoingMessage, to peer: PeerID, at now: HostTime) {
+    /// `counter`: what a full queue is counted as.
+    private mutating func send(
+        _ message: OutgoingMessage, to peer: PeerID, at now: HostTime,
+        ifFull counter: WritableKeyPath<Statistics, UInt64> = \.droppedQueueFull
+    ) {
         do { try links.send(message, to: peer, at: now) } catch {
-            if error == .notConnected {
-                statistics.droppedWithoutLink += 1
-            } else {
-                statistics.unreliableDroppedQueueFull += 1
-            }
-        }
-    }
-
-    private mutating func send(_ message: OutgoingMessage, to peer: PeerID, at now: HostTime) {
-        do { try links.send(message, to: peer, at: now) } catch {
-            if error == .notConnected {
-                statistics.droppedWithoutLink += 1
-            } else {
-                statistics.droppedQueueFull += 1
-            }
+            statistics[keyPath: error == .notConnected ? \.droppedWithoutLink : counter] += 1
         }
     }
 }

@@ -11,6 +11,8 @@ public struct MessageBatch: Hashable, Sendable {
     /// The packed messages.
     public private(set) var bytes: [UInt8] = []
     public private(set) var count = 0
+    /// Bytes of the payloads alone.
+    public private(set) var payloadByteCount = 0
 
     public init() {}
 
@@ -19,19 +21,13 @@ public struct MessageBatch: Hashable, Sendable {
 
     /// Takes what was decoded as `count` messages.
     public init?(packed bytes: [UInt8], count: Int) {
-        guard Self.isWellFormed(bytes.span, count: count) else { return nil }
+        guard let payloadByteCount = Self.payloadByteCount(of: bytes.span, count: count) else { return nil }
         self.bytes = bytes
         self.count = count
+        self.payloadByteCount = payloadByteCount
     }
 
     public var isEmpty: Bool { count == 0 }
-
-    /// Bytes of the payloads alone.
-    public var payloadByteCount: Int {
-        var total = 0
-        forEachRange { total += $0.count }
-        return total
-    }
 
     /// Whether one more message of so many bytes keeps it within its bounds.
     public func hasRoom(for byteCount: Int) -> Bool {
@@ -42,18 +38,16 @@ public struct MessageBatch: Hashable, Sendable {
         bytes.appendVariable(UInt64(payload.count))
         unsafe payload.withUnsafeBufferPointer { unsafe bytes.append(contentsOf: $0) }
         count += 1
+        payloadByteCount += payload.count
     }
 
-    public mutating func append(_ payload: [UInt8]) {
-        bytes.appendVariable(UInt64(payload.count))
-        bytes.append(contentsOf: payload)
-        count += 1
-    }
+    public mutating func append(_ payload: [UInt8]) { append(payload.span) }
 
     /// Empties it and keeps its room.
     public mutating func removeAll() {
         bytes.removeAll(keepingCapacity: true)
         count = 0
+        payloadByteCount = 0
     }
 
     /// Where each payload lies in `bytes`, in order.
@@ -89,20 +83,22 @@ public struct MessageBatch: Hashable, Sendable {
     static func readCount(_ bytes: Span<UInt8>, _ position: inout Int) throws(WireError) -> Int {
         let count = try bytes.readVariable(&position)
         guard count <= UInt64(maximumCount) else { throw .limitExceeded }
-        guard count >= 2, isWellFormed(bytes.extracting(position..<bytes.count), count: Int(count)) else {
-            throw .invalidValue
-        }
+        let packed = bytes.extracting(position..<bytes.count)
+        guard count >= 2, payloadByteCount(of: packed, count: Int(count)) != nil else { throw .invalidValue }
         return Int(count)
     }
 
-    private static func isWellFormed(_ bytes: Span<UInt8>, count: Int) -> Bool {
+    /// Bytes of the payloads of `count` packed messages; nil when the bytes are not exactly that many.
+    private static func payloadByteCount(of bytes: Span<UInt8>, count: Int) -> Int? {
         var position = 0
+        var total = 0
         for _ in 0..<count {
             guard let length = try? bytes.readVariable(&position), length <= UInt64(bytes.count - position) else {
-                return false
+                return nil
             }
             position += Int(length)
+            total += Int(length)
         }
-        return position == bytes.count
+        return position == bytes.count ? total : nil
     }
 }
