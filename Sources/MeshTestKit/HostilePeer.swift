@@ -164,6 +164,7 @@ public final class HostilePeer: SimulatedProcess {
         case .lost(let peer, let loss):
             gossip.linkDown(peer, at: now, into: &gossipOutbox)
             submit(.linkLost(peer, loss))
+        case .received(let numbers, let peer): gossip.received(numbers, by: peer, at: now, into: &gossipOutbox)
         case .message(let channel, let bytes, let peer):
             if !isQuiet { role.hear(channel, bytes, from: peer) }
             if channel == .session { session.receive(bytes, from: peer, at: now, into: &sessionOutbox) }
@@ -180,6 +181,8 @@ public final class HostilePeer: SimulatedProcess {
             say(
                 HostileMessage(.gossip, bytes, to: peer, priority: priority, isReliable: isReliable), at: now,
                 isOwn: true)
+        case .sendDirect(let bytes, let peer, let number):
+            say(HostileMessage(.gossip, bytes, to: peer, priority: .message, receipt: number), at: now, isOwn: true)
         case .recordAccepted(let record):
             links.setMembershipHead(gossip.head)
             submit(.recordAccepted(record))
@@ -230,7 +233,7 @@ public final class HostilePeer: SimulatedProcess {
         for message in messages {
             let outgoing = OutgoingMessage(
                 channel: message.channel, payload: message.bytes, priority: message.priority,
-                isReliable: message.isReliable)
+                isReliable: message.isReliable, receipt: message.receipt)
             // Without a link, or with a full queue, it stays unsaid.
             do { try links.send(outgoing, to: message.peer, at: now) } catch { hands.unsent += 1 }
         }

@@ -52,10 +52,14 @@ public struct HostileMessage: Sendable {
     public var peer: PeerID
     public var priority: Priority
     public var isReliable: Bool
+    /// As in `OutgoingMessage`.
+    public var receipt: UInt64?
 
     public init(
-        _ channel: Channel, _ bytes: [UInt8], to peer: PeerID, priority: Priority = .command, isReliable: Bool = true
+        _ channel: Channel, _ bytes: [UInt8], to peer: PeerID, priority: Priority = .command, isReliable: Bool = true,
+        receipt: UInt64? = nil
     ) {
+        self.receipt = receipt
         self.channel = channel
         self.bytes = bytes
         self.peer = peer

@@ -26,6 +26,8 @@ struct OutgoingStream: Sendable {
         /// Names the message in the table of those not settled.
         let number: UInt64
         let submittedAt: HostTime
+        /// The recipient's link has it, and it takes what its link has.
+        var isReceived = false
     }
 
     /// Not acknowledged, rising without gaps.
@@ -36,7 +38,10 @@ struct OutgoingStream: Sendable {
     /// How many of `items`, from the first, were sent on the present route.
     var sentCount = 0
     var sentByteCount = 0
-    var route = Route.none
+    private(set) var route = Route.none
+    /// The recipient has said over this link that it took a message: it knows this node as a member, and what its link
+    /// acknowledges from here on it has taken. Before, it may have had to refuse one.
+    private(set) var isSettledByLink = false
     /// What the recipient was told to deliver first, by the author's life: once told, it need not be told again.
     var namedCauses: [LifeTag: UInt64] = [:]
     /// When to send again, or to stop waiting for a status.
@@ -62,10 +67,23 @@ struct OutgoingStream: Sendable {
     }
 
     /// Takes what lies below `next` out; a number never sent is ignored.
-    mutating func acknowledge(below next: UInt64, at now: HostTime) -> [Item] {
+    mutating func acknowledge(below next: UInt64, overLink: Bool, at now: HostTime) -> [Item] {
         guard next <= nextSequence, next > base else { return [] }
         progressAt = now
-        return removeFirst(items.partitionPoint { $0.sequence &+ UInt64($0.count) <= next })
+        if overLink, route == .direct { isSettledByLink = true }
+        let count = items.partitionPoint { $0.sequence &+ UInt64($0.count) <= next }
+        return removeFirst(count + items[count...].prefix(while: \.isReceived).count)
+    }
+
+    /// The recipient's link has these; takes out what is settled now. Numbers never sent are ignored.
+    mutating func receive(_ numbers: [UInt64], at now: HostTime) -> [Item] {
+        for number in numbers {
+            let position = items.partitionPoint { $0.sequence < number }
+            guard position < sentCount, items[position].sequence == number else { continue }
+            items[position].isReceived = true
+            progressAt = now
+        }
+        return removeFirst(items.prefix(while: \.isReceived).count)
     }
 
     /// Gives up everything submitted before `limit`.
@@ -99,6 +117,9 @@ struct OutgoingStream: Sendable {
         sentByteCount = 0
         retransmitAt = nil
         retransmissionPause = .zero
+        isSettledByLink = false
+        // Another process life of the recipient may have none of it; this one drops what comes twice.
+        for position in items.indices where items[position].isReceived { items[position].isReceived = false }
     }
 }
 

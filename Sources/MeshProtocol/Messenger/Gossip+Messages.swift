@@ -136,7 +136,7 @@ extension Gossip {
             let item = stream.items[stream.sentCount]
             stream.sentCount += 1
             stream.sentByteCount += item.payload.count
-            transmit(item, base: stream.base, to: peer, route: stream.route, at: now, into: &outbox)
+            transmit(item, of: stream, to: peer, at: now, into: &outbox)
         }
         if stream.sentCount > 0, stream.retransmitAt == nil {
             stream.retransmissionPause = firstPause(stream.route)
@@ -158,13 +158,17 @@ extension Gossip {
     }
 
     private mutating func transmit(
-        _ item: OutgoingStream.Item, base: UInt64, to peer: PeerID, route: OutgoingStream.Route, at now: HostTime,
+        _ item: OutgoingStream.Item, of stream: OutgoingStream, to peer: PeerID, at now: HostTime,
         into outbox: inout Outbox<GossipOutput>
     ) {
+        let isDirect = stream.route == .direct
         let message = DirectMessage(
-            isReliable: true, sequence: item.sequence, base: base, lamport: item.lamport, payload: item.payload,
-            count: item.count, audience: item.audience, causes: item.causes)
-        if route == .direct {
+            isReliable: true, sequence: item.sequence, base: stream.base, lamport: item.lamport, payload: item.payload,
+            count: item.count, audience: item.audience, causes: item.causes,
+            isSettledByLink: isDirect && stream.isSettledByLink)
+        if message.isSettledByLink {
+            outbox.append(.sendDirect(GossipMessage.direct(message).encoded, to: peer, number: item.sequence))
+        } else if isDirect {
             send(.direct(message), to: peer, priority: .message, isReliable: true, into: &outbox)
         } else {
             _ = sendThroughOthers(.direct(message), to: peer, at: now, into: &outbox)
@@ -208,12 +212,26 @@ extension Gossip {
     ) {
         guard acknowledgement.incarnation == identity.incarnation, outgoing[peer] != nil else { return }
         // In place: a copy of the stream would copy its whole queue.
-        let delivered = outgoing[peer]?.acknowledge(below: acknowledgement.next, at: now) ?? []
+        let delivered = outgoing[peer]?.acknowledge(below: acknowledgement.next, overLink: overLink, at: now) ?? []
+        if overLink, outgoing[peer]?.route == .awaitingStatus { outgoing[peer]?.restart(on: .direct) }
+        progress(of: peer, delivered, at: now, into: &outbox)
+    }
+
+    /// `peer`'s link has these messages.
+    mutating func received(
+        _ numbers: [UInt64], by peer: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>
+    ) {
+        let delivered = outgoing[peer]?.receive(numbers, at: now) ?? []
+        if !delivered.isEmpty { progress(of: peer, delivered, at: now, into: &outbox) }
+    }
+
+    private mutating func progress(
+        of peer: PeerID, _ delivered: [OutgoingStream.Item], at now: HostTime, into outbox: inout Outbox<GossipOutput>
+    ) {
         if !delivered.isEmpty {
             outgoing[peer]?.retransmitAt = nil
             outgoing[peer]?.retransmissionPause = .zero
         }
-        if overLink, outgoing[peer]?.route == .awaitingStatus { outgoing[peer]?.restart(on: .direct) }
         if outgoing[peer]?.items.isEmpty == true { outgoing[peer]?.retransmitAt = nil }
         for item in delivered { settle(item.number, peer, failure: nil, into: &outbox) }
         pump(peer, at: now, into: &outbox)
@@ -255,8 +273,10 @@ extension Gossip {
             return takeUnreliable(message, isNew: isNew, from: key, at: now, into: &outbox)
         }
         let arrival = stream.receive(message, limits: configuration)
-        stream.unacknowledgedCount += 1
-        if stream.acknowledgeAt == nil { stream.acknowledgeAt = now + configuration.acknowledgementDelay }
+        if !message.isSettledByLink {
+            stream.unacknowledgedCount += 1
+            if stream.acknowledgeAt == nil { stream.acknowledgeAt = now + configuration.acknowledgementDelay }
+        }
         let isDue = stream.unacknowledgedCount >= configuration.acknowledgementCount
         incoming[key] = stream
         switch arrival {
@@ -420,7 +440,7 @@ extension Gossip {
         let count = min(stream.sentCount, stream.route == .relayed ? 8 : 1)
         for item in stream.items.prefix(count) {
             counters.messagesRetransmitted += 1
-            transmit(item, base: stream.base, to: peer, route: stream.route, at: now, into: &outbox)
+            transmit(item, of: stream, to: peer, at: now, into: &outbox)
         }
         stream.retransmissionPause = min(stream.retransmissionPause * 2, configuration.retransmissionLimit)
         stream.retransmitAt = now + random.jittered(stream.retransmissionPause)

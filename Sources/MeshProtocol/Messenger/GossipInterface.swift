@@ -94,6 +94,9 @@ public enum MessageOutcome: Hashable, Sendable {
 public enum GossipOutput: Sendable {
     /// A message of channel `.gossip` for a directly linked peer.
     case send([UInt8], to: PeerID, priority: Priority, isReliable: Bool)
+    /// A reliable message of an application over its recipient's link; `received` is to be told the number when that
+    /// link has it.
+    case sendDirect([UInt8], to: PeerID, number: UInt64)
     /// The same for an unreliable message of an application; not sent any more when it would leave at `expiresAt` or
     /// later.
     case sendUnreliable([UInt8], to: PeerID, expiresAt: HostTime?)

@@ -12,6 +12,8 @@ public enum LinkOutput: Sendable {
     case lost(PeerID, LinkLoss)
     /// A whole message of a linked peer, proven to be that peer's.
     case message(Channel, [UInt8], from: PeerID)
+    /// The peer's link has these messages whole: their `receipt`s, in no order.
+    case received([UInt64], by: PeerID)
     /// A message of channel `relay`, with the kernel's stamp of the datagram it came in.
     case relayMessage([UInt8], from: PeerID, receivedAt: HostTime)
     /// The first member cannot be reached through the second (any more).

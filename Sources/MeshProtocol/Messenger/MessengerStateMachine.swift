@@ -184,6 +184,7 @@ public struct MessengerStateMachine: Sendable {
         case .lost(let peer, let loss):
             outbox.append(.linkLost(peer, loss))
             gossip.linkDown(peer, at: now, into: &gossipOutbox)
+        case .received(let numbers, let peer): gossip.received(numbers, by: peer, at: now, into: &gossipOutbox)
         case .message(.gossip, let payload, let peer):
             gossip.receive(payload, from: peer, at: now, into: &gossipOutbox)
         case .relayMessage(let payload, let peer, let receivedAt):
@@ -204,6 +205,10 @@ public struct MessengerStateMachine: Sendable {
         case .send(let payload, let peer, let priority, let isReliable):
             let message = OutgoingMessage(
                 channel: .gossip, payload: payload, priority: priority, isReliable: isReliable)
+            send(message, to: peer, at: now)
+        case .sendDirect(let payload, let peer, let number):
+            let message = OutgoingMessage(
+                channel: .gossip, payload: payload, priority: .message, isReliable: true, receipt: number)
             send(message, to: peer, at: now)
         case .sendUnreliable(let payload, let peer, let expiresAt):
             let message = OutgoingMessage(

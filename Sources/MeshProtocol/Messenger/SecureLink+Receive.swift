@@ -99,6 +99,8 @@ extension SecureLink {
             switch frame {
             case .acknowledgement(let acknowledgement):
                 guard take(acknowledgement, receivedAt: receivedAt, at: now) else { return .violation }
+                let receipts = queue.takeReceipts()
+                if !receipts.isEmpty { outbox.append(.received(receipts, by: peer)) }
                 continue
             case .close:
                 return .closedByPeer

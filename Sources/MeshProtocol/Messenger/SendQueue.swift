@@ -42,6 +42,7 @@ struct SendQueue: Sendable {
     private var again: [IndexQueue]
     private(set) var attachmentBytes = 0
     private(set) var otherBytes = 0
+    private var receipts: [UInt64] = []
     /// Unreliable messages dropped because their time had passed.
     private(set) var lateMessages: UInt64 = 0
     private let attachmentLimit: Int
@@ -299,7 +300,15 @@ struct SendQueue: Sendable {
         let slots = Int(content.firstSlot)..<(Int(content.firstSlot) + Int(content.slotCount))
         entries[index].acknowledged.insert(slots)
         guard entries[index].acknowledged.count == entries[index].slots else { return }
+        if let receipt = entries[index].message.receipt { receipts.append(receipt) }
         release(index)
+    }
+
+    /// Of messages that have come over whole since the last call, in no order.
+    mutating func takeReceipts() -> [UInt64] {
+        if receipts.isEmpty { return [] }
+        defer { receipts.removeAll(keepingCapacity: true) }
+        return receipts
     }
 
     /// Queues again what was lost, except slots that another copy has brought over meanwhile.

@@ -89,11 +89,15 @@ public struct OutgoingMessage: Hashable, Sendable {
     public var isReliable: Bool
     /// An unreliable message still queued then is dropped and counted.
     public var expiresAt: HostTime?
+    /// The sender's own number for a reliable message whose acknowledgement it wants to hear of.
+    public var receipt: UInt64?
 
     public init(
-        channel: Channel, payload: [UInt8], priority: Priority, isReliable: Bool, expiresAt: HostTime? = nil
+        channel: Channel, payload: [UInt8], priority: Priority, isReliable: Bool, expiresAt: HostTime? = nil,
+        receipt: UInt64? = nil
     ) {
         self.expiresAt = expiresAt
+        self.receipt = receipt
         self.channel = channel
         self.payload = payload
         self.priority = priority

@@ -9,7 +9,7 @@ import MeshBase
 ///   | [n v | n × (length v | payload)] if a batch, else payload to the end
 /// ```
 /// `v` is a number of variable length (`ByteWriter.write(variable:)`). Flags: 1 reliable, 2 causes, 4 deadline, 8 batch,
-/// 16 to everybody, 32 to several.
+/// 16 to everybody, 32 to several, 64 settled by the link.
 public struct DirectMessage: Hashable, Sendable {
     /// The most bytes around the payload, kind included.
     public static let maximumHeaderBytes =
@@ -66,10 +66,13 @@ public struct DirectMessage: Hashable, Sendable {
     /// How many messages `payload` holds. More than one: packed as in `MessageBatch`.
     public var count: Int
     public var payload: [UInt8]
+    /// Of reliable messages only: the link's acknowledgement is enough, the recipient need not say that it took it.
+    public var isSettledByLink: Bool
 
     public init(
         isReliable: Bool, sequence: UInt64, base: UInt64, lamport: UInt64, payload: [UInt8], count: Int = 1,
-        audience: Audience = .unnamed, causes: [Cause] = [], deadline: Deadline? = nil
+        audience: Audience = .unnamed, causes: [Cause] = [], deadline: Deadline? = nil,
+        isSettledByLink: Bool = false
     ) {
         self.isReliable = isReliable
         self.sequence = sequence
@@ -80,6 +83,7 @@ public struct DirectMessage: Hashable, Sendable {
         self.deadline = deadline
         self.count = count
         self.payload = payload
+        self.isSettledByLink = isSettledByLink
     }
 }
 
@@ -113,7 +117,8 @@ extension DirectMessage {
         static let batch: UInt8 = 8
         static let everybody: UInt8 = 16
         static let several: UInt8 = 32
-        static let all: UInt8 = 63
+        static let settledByLink: UInt8 = 64
+        static let all: UInt8 = 127
     }
 
     private var flags: UInt8 {
@@ -121,6 +126,7 @@ extension DirectMessage {
         if !causes.isEmpty { flags |= Flag.causes }
         if deadline != nil { flags |= Flag.deadline }
         if count > 1 { flags |= Flag.batch }
+        if isSettledByLink { flags |= Flag.settledByLink }
         switch audience {
         case .unnamed: break
         case .several: flags |= Flag.several
@@ -156,6 +162,7 @@ extension DirectMessage {
     init(reading bytes: Span<UInt8>, _ position: inout Int) throws(WireError) {
         let flags = try GossipMessage.readFlags(bytes, &position, allowed: Flag.all)
         isReliable = flags & Flag.reliable != 0
+        isSettledByLink = flags & Flag.settledByLink != 0
         sequence = try bytes.readVariable(&position)
         let gap = try bytes.readVariable(&position)
         guard gap < sequence else { throw .invalidValue }
@@ -168,7 +175,7 @@ extension DirectMessage {
             let epoch = try bytes.readUInt16(&position)
             deadline = Deadline(epoch: epoch, time: MeshTime(nanoseconds: try bytes.readInt64(&position)))
         }
-        guard isReliable ? deadline == nil : causes.isEmpty else { throw .invalidValue }
+        guard isReliable ? deadline == nil : causes.isEmpty && !isSettledByLink else { throw .invalidValue }
         count = 1
         if flags & Flag.batch != 0 {
             count = try MessageBatch.readCount(bytes, &position)

@@ -33,6 +33,54 @@ struct `Messages between linked members` {
         }
     }
 
+    @Test func `cost no acknowledgement beside the link's once the first was taken`() throws {
+        let network = try linked(2, seed: 61)
+        try network.say(0, payload(0), token: 0)
+        network.run(milliseconds: 100)
+        #expect(network.nodes[0].outcomes[0] == .delivered)
+        let before = network.nodes[1].sentAcknowledgements
+        for number in 1..<50 { try network.say(0, payload(number), token: UInt64(number)) }
+        network.run(milliseconds: 100)
+
+        #expect(network.nodes[0].outcomes.values.filter { $0 == .delivered }.count == 50)
+        #expect(network.nodes[1].sentAcknowledgements == before)
+        #expect(network.nodes[1].payloads(from: network.nodes[0].id) == (0..<50).map { payload($0) })
+    }
+
+    @Test func `that only the link of a member's last life had go to its next life`() throws {
+        let network = try linked(2, seed: 62)
+        try network.say(0, payload(0), token: 0)
+        network.run(milliseconds: 100)
+        // The link has the third message and not the second, so that its process holds it back and dies with it.
+        network.lostNumber = 2
+        for number in 1..<3 { try network.say(0, payload(number), token: UInt64(number)) }
+        network.run(milliseconds: 100)
+        network.lostNumber = nil
+        #expect(network.nodes[1].payloads(from: network.nodes[0].id) == [payload(0)])
+        _ = network.restart(1)
+        network.connect(0, 1)
+        network.run(milliseconds: 1_500)
+
+        #expect(network.nodes[1].payloads(from: network.nodes[0].id) == [payload(1), payload(2)])
+        #expect(network.nodes[0].outcomes.values.filter { $0 == .delivered }.count == 3)
+    }
+
+    @Test func `are not counted as taken by a link before the recipient has taken one`() throws {
+        let network = try linked(2, seed: 63)
+        network.nodes[0].receiptsAsked = 0
+        for number in 0..<3 { try network.say(0, payload(number), token: UInt64(number)) }
+        #expect(network.nodes[0].receiptsAsked == 0, "the recipient may not know this member yet and refuse them")
+        network.run(milliseconds: 100)
+        try network.say(0, payload(3))
+        #expect(network.nodes[0].receiptsAsked == 1)
+        network.run(milliseconds: 100)
+        network.disconnect(0, 1)
+        network.connect(0, 1)
+        network.run(milliseconds: 1_500)
+        try network.say(0, payload(4))
+        #expect(network.nodes[0].receiptsAsked == 1, "nor on a new link")
+    }
+
     @Test func `to nobody are delivered at once, and strangers and this node are ignored`() throws {
         let network = try GossipNetwork.mesh(1, seed: 21)
         let stranger = RandomStream.testKey(4711).peerID

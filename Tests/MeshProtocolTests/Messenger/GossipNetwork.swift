@@ -33,6 +33,9 @@ final class GossipNetwork {
         var events: [ProtocolEvent] = []
         var sentMessages = 0
         var sentBytes = 0
+        var sentAcknowledgements = 0
+        /// Messages whose link was to tell when it has them.
+        var receiptsAsked = 0
         /// A stopped process: nothing is handled until it runs again.
         var isFrozen = false
         var frozenInbox: [InFlight] = []
@@ -53,12 +56,16 @@ final class GossipNetwork {
         let to: Int
         let generation: Int
         let bytes: [UInt8]
+        /// What the sender is told once this has come over.
+        let receipt: UInt64?
     }
 
     let secret: GroupSecret
     var nodes: [Node] = []
     var now = HostTime(nanoseconds: 1_000_000_000)
     var faults = Faults()
+    /// The message of this number is still on its way over every link.
+    var lostNumber: UInt64?
     /// Added to what crosses these links, in milliseconds.
     var slowness: [Pair: Int64] = [:]
     var random: RandomStream
@@ -300,7 +307,15 @@ final class GossipNetwork {
         var outbox = Outbox<GossipOutput>()
         nodes[message.to].gossip.receive(message.bytes, from: nodes[message.from].id, at: now, into: &outbox)
         perform(outbox, of: message.to)
+        if let receipt = message.receipt { acknowledge(receipt, of: message) }
         if deliveries == cutAfterDeliveries { onCut?() }
+    }
+
+    /// As a link does that has carried a message over.
+    private func acknowledge(_ number: UInt64, of message: InFlight) {
+        var outbox = Outbox<GossipOutput>()
+        nodes[message.from].gossip.received([number], by: nodes[message.to].id, at: now, into: &outbox)
+        perform(outbox, of: message.from)
     }
 
     private func perform(_ outbox: Outbox<GossipOutput>, of position: Int) {
@@ -310,7 +325,14 @@ final class GossipNetwork {
             case .send(let bytes, let peer, _, let isReliable):
                 node.sentMessages += 1
                 node.sentBytes += bytes.count
+                if case .acknowledgement = try? GossipMessage(decoding: bytes) { node.sentAcknowledgements += 1 }
                 transmit(bytes, from: position, to: peer, isReliable: isReliable)
+            case .sendDirect(let bytes, let peer, let number):
+                node.sentMessages += 1
+                node.sentBytes += bytes.count
+                node.receiptsAsked += 1
+                if number == lostNumber { continue }
+                transmit(bytes, from: position, to: peer, isReliable: true, receipt: number)
             case .sendUnreliable(let bytes, let peer, _):
                 node.sentMessages += 1
                 node.sentBytes += bytes.count
@@ -332,7 +354,9 @@ final class GossipNetwork {
         }
     }
 
-    private func transmit(_ bytes: [UInt8], from: Int, to peer: PeerID, isReliable: Bool) {
+    private func transmit(
+        _ bytes: [UInt8], from: Int, to peer: PeerID, isReliable: Bool, receipt: UInt64? = nil
+    ) {
         guard
             let to = nodes.firstIndex(where: {
                 $0.id == peer && generations[Pair(from, nodes.firstIndex(of: $0))] != nil
@@ -345,17 +369,17 @@ final class GossipNetwork {
             guard isReliable else { return }
             delay += faults.recovery
         }
-        enqueue(bytes, from: from, to: to, delay: delay)
+        enqueue(bytes, from: from, to: to, delay: delay, receipt: receipt)
         if faults.duplication > 0, random.unit() < faults.duplication {
             enqueue(bytes, from: from, to: to, delay: delay + Int64(random.below(20)))
         }
     }
 
-    private func enqueue(_ bytes: [UInt8], from: Int, to: Int, delay: Int64) {
+    private func enqueue(_ bytes: [UInt8], from: Int, to: Int, delay: Int64, receipt: UInt64? = nil) {
         guard let generation = generations[Pair(from, to)] else { return }
         let message = InFlight(
-            at: now + .milliseconds(delay), number: nextNumber, from: from, to: to, generation: generation, bytes: bytes
-        )
+            at: now + .milliseconds(delay), number: nextNumber, from: from, to: to, generation: generation,
+            bytes: bytes, receipt: receipt)
         nextNumber += 1
         var low = 0
         var high = inFlight.count

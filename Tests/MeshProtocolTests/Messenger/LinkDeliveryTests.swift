@@ -48,6 +48,24 @@ import Testing
         #expect(numbers.sorted() == Array(0..<1000))
     }
 
+    @Test func `a receipt is given once, when the whole message has come over`() throws {
+        let pipe = LinkPipe.linkedPair(seed: 4)
+        pipe.faults = PipeFaults(loss: 0.3, delay: .milliseconds(10), duplication: 0.2)
+        let peer = pipe.nodes[1].peerID
+        for number in 0..<40 as Range<UInt64> {
+            let message = OutgoingMessage(
+                channel: .gossip, payload: [UInt8](repeating: 1, count: number % 4 == 0 ? 9_000 : 50),
+                priority: .message, isReliable: true, receipt: number)
+            try pipe.nodes[0].table.send(message, to: peer, at: pipe.hostTime(0))
+        }
+        pipe.run(until: { pipe.nodes[0].receipts.count > 0 }, limit: .seconds(5))
+        #expect(pipe.nodes[0].receipts.count <= pipe.nodes[1].messages.count)
+        pipe.run(for: .seconds(20))
+
+        #expect(pipe.nodes[0].receipts.sorted() == Array(0..<40))
+        #expect(pipe.nodes[1].receipts == [])
+    }
+
     // MARK: Speed
 
     @Test(arguments: [(0.01, 2.3), (0.05, 3.0)])

@@ -24,6 +24,8 @@ final class LinkPipe {
         var table: LinkTable
         var address: SocketAddress
         var clockOffset: TimeSpan = .zero
+        /// As told by its table, in the order told.
+        var receipts: [UInt64] = []
         var messages: [(channel: Channel, payload: [UInt8], from: PeerID)] = []
         var established: [LinkIdentity] = []
         var lost: [(peer: PeerID, loss: LinkLoss)] = []
@@ -238,6 +240,7 @@ final class LinkPipe {
             case .established(let identity): nodes[index].established.append(identity)
             case .lost(let peer, let loss): nodes[index].lost.append((peer, loss))
             case .message(let channel, let payload, let peer): nodes[index].messages.append((channel, payload, peer))
+            case .received(let receipts, _): nodes[index].receipts += receipts
             case .clockSample(_, let sample): nodes[index].samples.append(sample)
             case .moved(_, let address): nodes[index].moved.append(address)
             case .dialFailed(_, let failure): nodes[index].failures.append(failure)

@@ -52,6 +52,12 @@ private let golden: [(GossipMessage, [UInt8])] = [
     (
         .direct(
             DirectMessage(
+                isReliable: true, sequence: 5, base: 5, lamport: 6, payload: [1], isSettledByLink: true)),
+        [6, 65, 5, 0, 6, 1]
+    ),
+    (
+        .direct(
+            DirectMessage(
                 isReliable: false, sequence: 1, base: 1, lamport: 2, payload: [5], audience: .everybody,
                 deadline: .init(epoch: 0x0201, time: MeshTime(nanoseconds: 3)))),
         [6, 20, 1, 0, 2] + [1, 2] + [3, 0, 0, 0, 0, 0, 0, 0] + [5]
