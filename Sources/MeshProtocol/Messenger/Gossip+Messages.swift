@@ -218,7 +218,7 @@ extension Gossip {
     }
 
     /// `peer`'s link has these messages.
-    mutating func received(
+    public mutating func received(
         _ numbers: [UInt64], by peer: PeerID, at now: HostTime, into outbox: inout Outbox<GossipOutput>
     ) {
         let delivered = outgoing[peer]?.receive(numbers, at: now) ?? []
