@@ -130,12 +130,6 @@ void mesh_bell_ring(int bell) {
     }
 }
 
-void mesh_bell_clear(int bell) {
-    uint64_t count;
-    while (read(bell, &count, sizeof count) < 0 && errno == EINTR) {
-    }
-}
-
 int mesh_close(int descriptor) { return close(descriptor) < 0 ? -errno : 0; }
 
 // MARK: Addresses

@@ -33,8 +33,11 @@ public actor Coordinator {
                 do { try machine.submit(command, at: now, into: &outbox) } catch { statistics.refusedCommands += 1 }
             }
         }
-        if machine.nextDeadline.isDue(at: now) { machine.handleDeadline(at: now, into: &outbox) }
-        nextDeadline = machine.nextDeadline
+        nextDeadline = machine.askNextDeadline()
+        if nextDeadline.isDue(at: now) {
+            machine.handleDeadline(at: now, into: &outbox)
+            nextDeadline = machine.askNextDeadline()
+        }
         defer { outbox.removeAll() }
         return outbox.items
     }

@@ -38,14 +38,17 @@ public actor Journal {
                 do { try machine.submit(command, at: now, into: &outbox) } catch { statistics.refusedCommands += 1 }
             }
         }
-        if machine.nextDeadline.isDue(at: now) { machine.handleDeadline(at: now, into: &outbox) }
-        nextDeadline = machine.nextDeadline
+        nextDeadline = machine.askNextDeadline()
+        if nextDeadline.isDue(at: now) {
+            machine.handleDeadline(at: now, into: &outbox)
+            nextDeadline = machine.askNextDeadline()
+        }
         return takeOutputs()
     }
 
     /// One command of a person, whose refusal is answered.
     func submit(_ command: JournalCommand, at now: HostTime) throws(CommandError) -> [JournalOutput] {
-        defer { nextDeadline = machine.nextDeadline }
+        defer { nextDeadline = machine.askNextDeadline() }
         try machine.submit(command, at: now, into: &outbox)
         return takeOutputs()
     }

@@ -33,7 +33,7 @@ public actor Messenger {
         let count = transport.receive(limit: limit) { datagram, source, receivedAt in
             machine.receive(&datagram, from: source, receivedAt: receivedAt, at: now, into: &outbox)
         }
-        if count > 0 { nextDeadline = machine.askNextDeadline() }
+        if count > 0 { isDeadlineKnown = false }
         return (takeOutputs(), count >= limit)
     }
 
@@ -43,8 +43,11 @@ public actor Messenger {
         for command in commands {
             do { try machine.submit(command, at: now, into: &outbox) } catch { refused(command, error) }
         }
-        if machine.askNextDeadline().isDue(at: now) { machine.handleDeadline(at: now, into: &outbox) }
-        nextDeadline = machine.askNextDeadline()
+        if !commands.isEmpty { isDeadlineKnown = false }
+        if nextDeadline.isDue(at: now) {
+            machine.handleDeadline(at: now, into: &outbox)
+            isDeadlineKnown = false
+        }
         return takeOutputs()
     }
 
@@ -58,7 +61,7 @@ public actor Messenger {
 
     /// One command of a person, whose refusal is answered.
     func submit(_ command: MessengerCommand, at now: HostTime) throws(CommandError) -> [MessengerOutput] {
-        defer { nextDeadline = machine.askNextDeadline() }
+        defer { isDeadlineKnown = false }
         try machine.submit(command, at: now, into: &outbox)
         return takeOutputs()
     }
@@ -81,18 +84,26 @@ public actor Messenger {
             let result = transport.send(datagrams)
             machine.didTransmit(at: result.startedAt)
         }
-        nextDeadline = machine.askNextDeadline()
+        isDeadlineKnown = false
         return others
     }
 
     func takeHeard() -> [PeerID] { machine.takeHeard() }
     func restore(_ records: [[UInt8]]) -> RestoredRecords {
-        defer { nextDeadline = machine.askNextDeadline() }
+        defer { isDeadlineKnown = false }
         return machine.restore(records)
     }
 
-    /// As of the last input: asking the machine would copy it.
-    private(set) var nextDeadline: HostTime?
+    /// Worked out when it is asked for: several inputs of a turn change it, and one question ends the turn.
+    var nextDeadline: HostTime? {
+        if !isDeadlineKnown {
+            knownDeadline = machine.askNextDeadline()
+            isDeadlineKnown = true
+        }
+        return knownDeadline
+    }
+    private var knownDeadline: HostTime?
+    private var isDeadlineKnown = false
     /// How many more bytes of attachments a link's queue takes now, for each where that changed since the last call.
     func takeQueueSpaces() -> [(peer: PeerID, byteCount: Int)] {
         machine.takeAttachmentQueueBytes().map { ($0.peer, max(0, attachmentQueueBytes - $0.byteCount)) }
@@ -120,7 +131,9 @@ public actor Messenger {
     private var waitingDatagrams: [TransportDatagram] = []
 
     private func takeOutputs() -> [MessengerOutput] {
+        guard !outbox.isEmpty else { return [] }
         var outputs: [MessengerOutput] = []
+        outputs.reserveCapacity(outbox.items.count)
         outbox.drain { output in
             if case .transmit(let datagram) = output {
                 waitingDatagrams.append(

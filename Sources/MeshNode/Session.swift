@@ -33,14 +33,17 @@ public actor Session {
                 do { try machine.submit(command, at: now, into: &outbox) } catch { statistics.refusedCommands += 1 }
             }
         }
-        if machine.nextDeadline.isDue(at: now) { machine.handleDeadline(at: now, into: &outbox) }
-        nextDeadline = machine.nextDeadline
+        nextDeadline = machine.askNextDeadline()
+        if nextDeadline.isDue(at: now) {
+            machine.handleDeadline(at: now, into: &outbox)
+            nextDeadline = machine.askNextDeadline()
+        }
         return takeOutputs()
     }
 
     /// One command of a person, whose refusal is answered.
     func submit(_ command: SessionCommand, at now: HostTime) throws(CommandError) -> [SessionOutput] {
-        defer { nextDeadline = machine.nextDeadline }
+        defer { nextDeadline = machine.askNextDeadline() }
         try machine.submit(command, at: now, into: &outbox)
         return takeOutputs()
     }

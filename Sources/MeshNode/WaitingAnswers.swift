@@ -50,6 +50,7 @@ struct WaitingAnswers: Sendable {
         _ completion: @escaping Completion
     ) {
         entries[token] = Entry(deadline: deadline, timeout: timeout, needsMesh: needsMesh, completion: completion)
+        if let deadline { nextDeadline = min(nextDeadline ?? deadline, deadline) }
     }
 
     /// Completions whose commands are settled, in the order in which they were; the caller runs each once.
@@ -91,13 +92,16 @@ struct WaitingAnswers: Sendable {
         }
     }
 
-    var nextDeadline: HostTime? { entries.values.compactMap(\.deadline).min() }
+    /// Never later than the first deadline; earlier where that command was answered, until it is looked at again.
+    private(set) var nextDeadline: HostTime?
 
     mutating func expire(at now: HostTime) {
+        guard nextDeadline.isDue(at: now) else { return }
         let due = entries.filter { ($0.value.deadline ?? .distantFuture) <= now }.keys.sorted { $0.value < $1.value }
         for token in due {
             if let entry = entries[token] { finish(token, .failure(entry.timeout)) }
         }
+        nextDeadline = entries.values.lazy.compactMap(\.deadline).min()
     }
 
     mutating func failAll() {

@@ -45,7 +45,6 @@ int mesh_poller_wait(int poller, uint64_t *tags, int capacity, int64_t nanosecon
 /// A bell that another thread rings to end a wait.
 int mesh_bell_create(void);
 void mesh_bell_ring(int bell);
-void mesh_bell_clear(int bell);
 int mesh_close(int descriptor);
 
 // Datagrams.

@@ -182,6 +182,9 @@ public struct CoordinatorStateMachine: Sendable {
         return deadline
     }
 
+    /// `nextDeadline`, asked in place. Changes nothing: it is mutating because a getter is given a copy of the whole.
+    public mutating func askNextDeadline() -> HostTime? { nextDeadline }
+
     public func meshTime(at host: HostTime) -> MeshTime { line.meshTime(at: host) }
     public func hostTime(of mesh: MeshTime) -> HostTime { line.hostTime(of: mesh) }
 

@@ -132,6 +132,9 @@ public struct JournalStateMachine: Sendable {
     /// When `handleDeadline` wants to be called; early calls are harmless.
     public var nextDeadline: HostTime? { deadlines.next }
 
+    /// `nextDeadline`, asked in place. Changes nothing: it is mutating because a getter is given a copy of the whole.
+    public mutating func askNextDeadline() -> HostTime? { nextDeadline }
+
     private mutating func flushChanged(_ outbox: inout Output) {
         guard hasChanged else { return }
         hasChanged = false

@@ -275,6 +275,9 @@ public struct SessionStateMachine: Sendable {
         return least == .distantFuture ? nil : least
     }
 
+    /// `nextDeadline`, asked in place. Changes nothing: it is mutating because a getter is given a copy of the whole.
+    public mutating func askNextDeadline() -> HostTime? { nextDeadline }
+
     // MARK: Queries
 
     /// Whether records make this peer a member; links made under a join secret need not lead to one.

@@ -55,7 +55,8 @@ public final class EventLoop: NodeExecutor, @unchecked Sendable {
             _ = mesh_close(poller)
             throw error
         }
-        _ = mesh_poller_add(poller, bell, Self.bellTag, 0)
+        // Told of each ring, not of the count: nobody has to read the bell.
+        _ = mesh_poller_add(poller, bell, Self.bellTag, 1)
     }
 
     deinit {
@@ -220,12 +221,8 @@ public final class EventLoop: NodeExecutor, @unchecked Sendable {
         precondition(ready >= 0, "epoll_pwait2 failed: errno \(-ready)")
         shared.withLock { $0.isAsleep = false }
         guard ready > 0 else { return }
-        for tag in tags[..<Int(ready)] {
-            if tag == Self.bellTag {
-                mesh_bell_clear(bell)
-            } else {
-                sources.withLock { $0.watched.first { $0.tag == tag }?.markReady() }
-            }
+        for tag in tags[..<Int(ready)] where tag != Self.bellTag {
+            sources.withLock { $0.watched.first { $0.tag == tag }?.markReady() }
         }
     }
 

@@ -100,6 +100,8 @@ public import MeshBase
             counters.overflowDatagrams += UInt64(sockets[position].overflow &- before)
             if result > 0 {
                 counters.receiveCalls += 1
+                // Fewer than asked for: the kernel had no more, so the next call could only say so.
+                if result < ReceiveRing.slotCount { sockets[position].source?.markDrained() }
                 return true
             }
             if result == -EAGAIN {
